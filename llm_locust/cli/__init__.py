@@ -1,0 +1,40 @@
+"""The ``llm-locust`` command: thin, one file per subcommand; each registers itself in ``COMMANDS`` below."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from llm_locust.records import UsageError
+
+COMMANDS = ("merge", "report", "simulate")
+"""Subcommands: module ``llm_locust.cli.<name>`` with a click command of the same name, imported only when asked for."""
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"llm_locust.cli.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="llm-locust")
+def llm_locust() -> None:
+    """Judge and inspect LLM load tests; the load itself is run by `locust`."""
+
+
+def main() -> None:
+    """Entry point of the ``llm-locust`` command. Exit codes: 0 done, 1 crash, 2 usage, 3 gate failed, 4 invalid."""
+    try:
+        llm_locust(prog_name="llm-locust")
+    except UsageError as error:
+        click.echo(f"llm-locust: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,134 @@
+"""The manifest: everything needed to run it again, and what the merge needs to put the raw files together."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from llm_locust.records.errors import UsageError
+from llm_locust.records.stage import StageSpec
+
+SCHEMA_VERSION = "1.1"
+
+RunState = Literal["running", "complete", "interrupted", "failed"]
+
+
+class ClockSample(msgspec.Struct, frozen=True, kw_only=True):
+    """One measurement of a worker's clock against the master's: the round trip with the least delay of a series."""
+
+    at_ns: int
+    """When, on the master's clock."""
+    offset_ns: int
+    """Worker clock minus master clock."""
+    uncertainty_ns: int
+    """Half the round trip: the offset is within this of the truth."""
+
+
+class StageWorker(msgspec.Struct, kw_only=True):
+    """One worker in one stage."""
+
+    worker: int
+    """The ``k`` of ``worker-<k>.csv``: unique in the run."""
+    client_id: str
+    rank: int
+    """Its rank k of W: it takes ``arrivals[k::W]``."""
+    host: str = ""
+    pid: int | None = None
+    clock_start: ClockSample | None = None
+    clock_end: ClockSample | None = None
+    taken: int | None = None
+    """How many of its arrivals came due; ``None`` when it never said."""
+    lost: bool = False
+    lost_reason: str | None = None
+    wall_step_ns: int | None = None
+    """How far its wall clock stepped during the run; the records are immune, but it is worth knowing."""
+
+
+class StageManifest(msgspec.Struct, kw_only=True):
+    """One stage as it was run. Times are Unix nanoseconds on the master's clock."""
+
+    spec: StageSpec
+    plan_sha256: str | None = None
+    start_ns: int
+    """The start of the warm-up."""
+    window_start_ns: int
+    window_end_ns: int | None
+    arrivals_end_ns: int | None = None
+    """When arrivals stopped: the end of the cool-down, early or not."""
+    end_ns: int | None = None
+    """When every request had ended; ``None`` when the stage was cut short by a crash."""
+    planned: int = 0
+    """Arrivals that were due, cool-down included (withdrawn cool-down arrivals are not)."""
+    workers: list[StageWorker] = []
+    interrupted: str | None = None
+    """Why the stage ended before its time, when it did."""
+
+
+class WorkloadFacts(msgspec.Struct, kw_only=True):
+    """What was sent."""
+
+    name: str
+    kind: Literal["synthetic", "representative"]
+    source: str
+    sha256: str
+    prompts: int | None = None
+    """Distinct prompts, when finite."""
+
+
+class Manifest(msgspec.Struct, kw_only=True):
+    """``manifest.json`` of a run folder."""
+
+    schema_version: str = SCHEMA_VERSION
+    run_id: str
+    state: RunState
+    state_reason: str | None = None
+    started_at: str
+    """ISO 8601, UTC."""
+    ended_at: str | None = None
+    host: str
+    """The base URL of the target, without credentials."""
+    model: str | None = None
+    synthetic_engine: bool = False
+    """The target said that it is the synthetic engine: nothing measured on it is called performance."""
+    users: list[str] = []
+    versions: dict[str, str] = {}
+    machine: dict[str, str | int | float | None] = {}
+    """The load generator's machine (the master's)."""
+    options: dict[str, Any] = {}
+    """The options of this project as given, without secrets."""
+    command: list[str] = []
+    seed: int
+    deadline_s: float
+    max_in_flight: int | None = None
+    slo: dict[str, float] = {}
+    """Per-request limits in milliseconds, fixed before load."""
+    workload: WorkloadFacts
+    stages: list[StageManifest] = []
+
+    def save(self, path: Path) -> None:
+        """Write atomically: a reader sees the old manifest or the new one, never half of one."""
+        temporary = path.with_name(path.name + ".tmp")
+        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
+        os.replace(temporary, path)
+
+    @staticmethod
+    def load(path: Path) -> Manifest:
+        """Read a manifest.
+
+        Raises:
+            UsageError: there is none, it is not whole, or it is of another schema.
+        """
+        try:
+            raw = path.read_bytes()
+        except FileNotFoundError:
+            raise UsageError(f"{path.parent} is not a run folder: it has no {path.name}") from None
+        try:
+            found = msgspec.json.decode(raw, type=dict[str, Any]).get("schema_version")
+            if found != SCHEMA_VERSION:
+                raise UsageError(f"{path}: schema {found!r}, but this version reads {SCHEMA_VERSION}")
+            return msgspec.json.decode(raw, type=Manifest)
+        except msgspec.MsgspecError as error:
+            raise UsageError(f"{path}: not a manifest: {error}") from None

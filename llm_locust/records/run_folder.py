@@ -1,0 +1,69 @@
+"""Where the files of a run are, by name. Every reader and writer asks here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class RunFolder:
+    """``<run-dir>/<run_id>/``: the files of one run.
+
+    A worker writes ``requests/worker-<k>.csv`` and, for arrivals without a prior plan, ``requests/worker-<k>.issued.csv``
+    where it runs. What it ships, the master keeps as ``*.shipped.csv`` beside them; on one machine both are there, and
+    the merge collapses identical rows.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    @property
+    def run_id(self) -> str:
+        """The run id: the folder's own name."""
+        return self.path.resolve().name
+
+    @property
+    def manifest(self) -> Path:
+        """``manifest.json``."""
+        return self.path / "manifest.json"
+
+    @property
+    def plan(self) -> Path:
+        """``plan.csv``."""
+        return self.path / "plan.csv"
+
+    @property
+    def requests_dir(self) -> Path:
+        """``requests/``."""
+        return self.path / "requests"
+
+    @property
+    def generator(self) -> Path:
+        """``generator.csv``: per worker and second, the load generator's own health."""
+        return self.path / "generator.csv"
+
+    @property
+    def merged(self) -> Path:
+        """``requests.csv``: merged, on the master's clock, with derived columns."""
+        return self.path / "requests.csv"
+
+    @property
+    def summary(self) -> Path:
+        """``summary.json``."""
+        return self.path / "summary.json"
+
+    @property
+    def report_md(self) -> Path:
+        """``report.md``."""
+        return self.path / "report.md"
+
+    def worker_csv(self, worker: int, *, issued: bool = False, shipped: bool = False) -> Path:
+        """The request (or issued) rows of one worker, its own copy or the master's."""
+        return self.requests_dir / f"worker-{worker}{'.issued' if issued else ''}{'.shipped' if shipped else ''}.csv"
+
+    def request_files(self) -> list[Path]:
+        """Every file of request rows, sorted."""
+        return sorted(p for p in self.requests_dir.glob("worker-*.csv") if ".issued" not in p.name)
+
+    def issued_files(self) -> list[Path]:
+        """Every file of issued rows, sorted."""
+        return sorted(self.requests_dir.glob("worker-*.issued*.csv"))

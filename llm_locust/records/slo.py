@@ -1,0 +1,43 @@
+"""Per-request latency limits: ``ttft=500,tpot=100,e2e=3000`` in milliseconds, judged jointly."""
+
+from __future__ import annotations
+
+import math
+
+from llm_locust.records.errors import UsageError
+
+SLO_NAMES: tuple[str, ...] = ("ttft", "tpot", "e2e", "max_gap", "arrival_ttft", "arrival_e2e")
+"""The limits that can be chosen. The ``arrival_*`` ones are measured from the planned time instead of the sent time."""
+
+
+def parse_slo(text: str | None) -> dict[str, float]:
+    """``"ttft=500,tpot=100"`` to ``{"ttft": 500.0, "tpot": 100.0}`` (milliseconds); empty for no limits.
+
+    Raises:
+        UsageError: an unknown name, a name given twice, or a value that is not a positive number of milliseconds.
+    """
+    limits: dict[str, float] = {}
+    for item in filter(None, (part.strip() for part in (text or "").split(","))):
+        name, equals, value = (part.strip() for part in item.partition("="))
+        if not equals or name not in SLO_NAMES:
+            raise UsageError(
+                f"--slo {item!r}: write NAME=MILLISECONDS with a name of {', '.join(SLO_NAMES)}, "
+                "for example --slo ttft=500,tpot=100,e2e=3000"
+            )
+        if name in limits:
+            raise UsageError(f"--slo names {name} twice: {limits[name]:g} and {value}")
+        try:
+            limit = float(value)
+        except ValueError:
+            raise UsageError(
+                f"--slo {item!r}: the limit is a bare number of milliseconds, without a unit (500 for half a second)"
+            ) from None
+        if not math.isfinite(limit) or limit <= 0:
+            raise UsageError(f"--slo {item!r}: the limit must be a positive, finite number of milliseconds")
+        limits[name] = limit
+    return limits
+
+
+def format_slo(limits: dict[str, float]) -> str:
+    """The limits as :func:`parse_slo` reads them."""
+    return ",".join(f"{name}={limit:g}" for name, limit in limits.items())
