@@ -1,0 +1,13 @@
+"""A ladder of arrival rates, one stage each, in the order given: ``--rates 0.5,1,2 --stage-time 60``."""
+
+from collections.abc import Iterator
+
+from llm_locust import RunOptions, StageShape, StageSpec, UsageError
+
+
+class RateLadder(StageShape):
+    def stages(self, options: RunOptions) -> Iterator[StageSpec]:
+        if not options.rates_rps:
+            raise UsageError("--rates is missing: the arrival rates to try, e.g. --rates 0.5,1,2 (requests per second)")
+        for rate_rps in options.rates_rps:
+            yield options.open_stage(rate_rps)

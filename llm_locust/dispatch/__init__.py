@@ -1,1 +1,26 @@
-"""TODO"""
+"""Stage control on the master, the dispatcher on the worker, their messages, clocks, record shipping, generator health."""
+
+from llm_locust.dispatch.controller import FromWorker, ProgressSink, RunController
+from llm_locust.dispatch.link import Link
+from llm_locust.dispatch.messages import Prepared, Progress, Rows, StageDone
+from llm_locust.dispatch.pinned import PinnedUsers
+from llm_locust.dispatch.roster import Roster
+from llm_locust.dispatch.stage_control import StageControl
+from llm_locust.dispatch.stage_run import RequestBuilder
+from llm_locust.dispatch.worker import WorkerAgent
+
+__all__ = [
+    "FromWorker",
+    "Link",
+    "PinnedUsers",
+    "Prepared",
+    "Progress",
+    "ProgressSink",
+    "RequestBuilder",
+    "Roster",
+    "Rows",
+    "RunController",
+    "StageControl",
+    "StageDone",
+    "WorkerAgent",
+]

@@ -8,8 +8,9 @@ import time
 class Clock:
     """Unix nanoseconds that a step of the wall clock cannot move.
 
-    Make it in the process that uses it: Locust forks workers after importing locustfiles, and an anchor taken before the
-    fork would be shared. The anchor is the wall clock at construction; from then on only the monotonic clock counts.
+    Make it in the process that uses it: Locust forks workers after importing locustfiles, and an anchor taken before
+    the fork would be shared. The anchor is the wall clock at construction; from then on only the monotonic clock
+    counts.
     """
 
     __slots__ = ("anchor_ns",)

@@ -1,7 +1,7 @@
 """The plan on disk: one row per arrival that was due, written before it is sent.
 
-``plan.csv`` (written by the master, master clock) holds open arrivals; closed loops and follow-up turns have no prior plan,
-so the worker writes an ``issued`` row of the same form, with an empty ``planned_ns``, before it sends.
+``plan.csv`` (written by the master, master clock) holds open arrivals; closed loops and follow-up turns have no prior
+plan, so the worker writes an ``issued`` row of the same form, with an empty ``planned_ns``, before it sends.
 """
 
 from __future__ import annotations

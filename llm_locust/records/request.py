@@ -1,8 +1,8 @@
 """The request record: one row per arrival that reached a terminal outcome, and its CSV form.
 
-Units are in the names. ``*_ns`` are Unix nanoseconds, except ``connect_ns``, ``tls_ns``, ``max_gap_ns``, ``read_lag_ns``,
-``server_queue_ns`` and ``*_duration_ns``, which are durations. ``None`` (an empty cell) means not measured; 0 is only ever
-a measured 0.
+Units are in the names. ``*_ns`` are Unix nanoseconds, except ``connect_ns``, ``tls_ns``, ``max_gap_ns``,
+``read_lag_ns``, ``server_queue_ns`` and ``*_duration_ns``, which are durations. ``None`` (an empty cell) means not
+measured; 0 is only ever a measured 0.
 """
 
 from __future__ import annotations

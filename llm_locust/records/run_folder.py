@@ -9,8 +9,8 @@ class RunFolder:
     """``<run-dir>/<run_id>/``: the files of one run.
 
     A worker writes ``requests/worker-<k>.csv`` and, for arrivals without a prior plan,
-    ``requests/worker-<k>.issued.csv`` where it runs. What it ships, the master keeps as ``*.shipped.csv`` beside them; on
-    one machine both are there, and the merge collapses identical rows.
+    ``requests/worker-<k>.issued.csv`` where it runs. What it ships, the master keeps as ``*.shipped.csv`` beside them;
+    on one machine both are there, and the merge collapses identical rows.
     """
 
     def __init__(self, path: Path | str) -> None:

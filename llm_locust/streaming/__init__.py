@@ -1,1 +1,23 @@
-"""TODO"""
+"""The stream client: sockets, TLS, receive times, HTTP framing, event decoding, dialects and the per-request timeline.
+
+Everything from bytes to outcome is without I/O (:class:`ReplyDecoder`); :class:`StreamClient` puts sockets under it.
+"""
+
+from llm_locust.streaming.client import Cancelled, StreamClient
+from llm_locust.streaming.decoder import MAX_REPLY_BYTES, ReplyDecoder
+from llm_locust.streaming.dialects import DIALECTS, Dialect, get_dialect
+from llm_locust.streaming.reply import Failure, Reply
+from llm_locust.streaming.request import StreamRequest
+
+__all__ = [
+    "DIALECTS",
+    "MAX_REPLY_BYTES",
+    "Cancelled",
+    "Dialect",
+    "Failure",
+    "Reply",
+    "ReplyDecoder",
+    "StreamClient",
+    "StreamRequest",
+    "get_dialect",
+]

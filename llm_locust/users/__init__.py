@@ -1,1 +1,6 @@
-"""TODO"""
+"""Locust ``User`` classes: what a person subclasses in a locustfile."""
+
+from llm_locust.users.base import LLMUser, api_key, auth_headers
+from llm_locust.users.openai import OpenAIChatUser, OpenAICompletionUser
+
+__all__ = ["LLMUser", "OpenAIChatUser", "OpenAICompletionUser", "api_key", "auth_headers"]

@@ -1,0 +1,113 @@
+"""``llm-locust demo``: a server, a distributed ladder against it, and the table, in one command."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import click
+
+from llm_locust.cli.paths import bundled
+from llm_locust.records import UsageError
+
+BOOT_S = 60
+
+
+class Ladder:
+    """What the demo runs against one kind of engine: the server's options and rates that straddle its capacity."""
+
+    def __init__(self, serve: str, locust: str) -> None:
+        self.serve = serve.split()
+        self.locust = locust.split()
+
+
+ENGINES = {
+    # 8 slots x 32 tokens x about 25 ms a step: near 10 requests/s, so the last rate is past what it can do.
+    "simulator": Ladder(
+        serve="simulate --slots 8 --decode-ms 20 --prefill-tps 8000",
+        locust="--rates 2,6,14 --stage-time 15 --warmup-time 3 --cooldown 3 "
+        "--max-tokens 32 --deadline 15 --slo ttft=500,tpot=60,e2e=3000",
+    ),
+    # One CPU thread makes some 100 tokens/s in all: 16-token replies at 0.7/s are easy, at 8/s they are not.
+    "llama": Ladder(
+        serve="llama --slots 4",
+        locust="--rates 0.7,2,8 --stage-time 15 --warmup-time 3 --cooldown 3 "
+        "--max-tokens 16 --deadline 20 --slo ttft=1000,tpot=150,e2e=4000",
+    ),
+}
+
+
+@contextmanager
+def serving(arguments: Sequence[str]) -> Iterator[str]:
+    """A server of ours as a process on a free port; yields its base URL once ``/health`` answers.
+
+    Raises:
+        UsageError: it does not come up (what it said is on the terminal).
+    """
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    server = subprocess.Popen(
+        [sys.executable, "-m", "llm_locust", *arguments, "--port", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is for the load; the server is ended below, when the load has drained
+        text=True,
+    )
+    try:
+        give_up = time.monotonic() + BOOT_S
+        while not _healthy(url):
+            if server.poll() is not None or time.monotonic() > give_up:
+                server.kill()
+                said = (server.stderr.read() if server.stderr else "").strip()
+                raise UsageError(f"the server did not come up: {said.splitlines()[-1] if said else 'it said nothing'}")
+            time.sleep(0.1)
+        yield url
+    finally:
+        server.terminate()
+        try:
+            server.wait(10)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+def _healthy(url: str) -> bool:
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{url}/health", timeout=2) as reply:
+            return bool(reply.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+@click.command("demo")
+@click.option("--engine", type=click.Choice(sorted(ENGINES)), default="simulator", show_default=True)
+@click.option("--workers", default=2, show_default=True, type=click.IntRange(1, 64))
+@click.option("--run-dir", default="runs", show_default=True, help="Where the run folder is made.")
+def command(engine: str, workers: int, run_dir: str) -> None:
+    """Start a server, run a ladder of rates against it from a master and workers, and print the table."""
+    ladder = ENGINES[engine]
+    files = f"{bundled('locustfiles') / 'chat.py'},{bundled('shapes') / 'rate_ladder.py'}"
+    with serving(ladder.serve) as url:
+        run = [sys.executable, "-m", "locust", "-f", files, "--headless", "--only-summary", "--loglevel", "WARNING"]
+        run += ["--processes", str(workers), "--master-bind-port", str(_free_port()), "--host", url]
+        run += [*ladder.locust, "--run-dir", run_dir]
+        click.echo(f"$ {' '.join(run[1:])}", err=True)
+        try:
+            code = subprocess.call(run)
+        except KeyboardInterrupt:  # locust has it too: it drains, judges and ends by itself
+            code = 130
+    sys.exit(code)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,159 @@
+"""What master and workers say to each other, as typed payloads.
+
+Locust carries messages as msgpack, so a payload travels as plain builtins. Names begin with ``llm_``; the direction is in
+the comment. Every handler returns at once: a local run delivers messages by a direct call.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from llm_locust.records import StageSpec
+from llm_locust.records.run import RunSpec
+
+
+class Hello(msgspec.Struct, frozen=True, kw_only=True):
+    """Master to all: who is there? Answered by :class:`Here`."""
+
+    TYPE: ClassVar[str] = "llm_hello"
+    roll_call: int
+
+
+class Here(msgspec.Struct, frozen=True, kw_only=True):
+    """Worker to master: I am."""
+
+    TYPE: ClassVar[str] = "llm_here"
+    roll_call: int
+    worker: int
+    host: str
+    pid: int
+
+
+class Ping(msgspec.Struct, frozen=True, kw_only=True):
+    """Master to one worker: what is your time?"""
+
+    TYPE: ClassVar[str] = "llm_ping"
+    serial: int
+
+
+class Pong(msgspec.Struct, frozen=True, kw_only=True):
+    """Worker to master: this is."""
+
+    TYPE: ClassVar[str] = "llm_pong"
+    serial: int
+    worker_ns: int
+
+
+class OpenRun(msgspec.Struct, frozen=True, kw_only=True):
+    """Master to all: a run begins."""
+
+    TYPE: ClassVar[str] = "llm_open_run"
+    run: RunSpec
+
+
+class PrepareStage(msgspec.Struct, frozen=True, kw_only=True):
+    """Master to one worker: make this stage's plan; answered by :class:`Prepared`."""
+
+    TYPE: ClassVar[str] = "llm_prepare_stage"
+    spec: StageSpec
+    rank: int
+    of: int
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """Worker to master: the plan's digest, or why there is none."""
+
+    TYPE: ClassVar[str] = "llm_prepared"
+    stage: int
+    plan_sha256: str | None
+    error: str | None = None
+
+
+class StartStage(msgspec.Struct, frozen=True, kw_only=True):
+    """Master to one worker: the stage starts at this instant of your clock."""
+
+    TYPE: ClassVar[str] = "llm_start_stage"
+    stage: int
+    start_ns: int
+
+
+class OpenWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """Master to one worker: the window of a closed stage begins at this instant of your clock."""
+
+    TYPE: ClassVar[str] = "llm_open_window"
+    stage: int
+    start_ns: int
+
+
+class EndArrivals(msgspec.Struct, frozen=True, kw_only=True):
+    """Master to all: no more arrivals. Cool-down ones are withdrawn, the others end as ``not_sent`` for this reason."""
+
+    TYPE: ClassVar[str] = "llm_end_arrivals"
+    stage: int
+    reason: str | None
+    """``None`` at the regular end of a cool-down."""
+
+
+class CancelInFlight(msgspec.Struct, frozen=True, kw_only=True):
+    """Master to all: do not wait for what is in flight; it ends as ``cancelled``."""
+
+    TYPE: ClassVar[str] = "llm_cancel"
+    stage: int
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """Worker to master, twice a second and at turning points: how far the stage is, and the generator's own health."""
+
+    TYPE: ClassVar[str] = "llm_progress"
+    stage: int
+    at_ns: int
+    due: int
+    """Arrivals whose planned time has passed."""
+    sent: int
+    in_flight: int
+    waiting: int
+    """Taken up, but held back by the cap."""
+    ok: int
+    failed: int
+    batch_left: int
+    """Arrivals of the measurement window without an outcome yet."""
+    cpu_percent: float | None
+    loop_lag_ms: float | None
+    """The worst lateness of a 100 ms timer since the last report: what a busy event loop adds to everything."""
+
+
+class Rows(msgspec.Struct, frozen=True, kw_only=True):
+    """Worker to master: CSV lines, as they stand in the worker's own file. Answered by :class:`Ack`."""
+
+    TYPE: ClassVar[str] = "llm_rows"
+    run_id: str
+    worker: int
+    serial: int
+    issued: bool
+    lines: str
+
+
+class Ack(msgspec.Struct, frozen=True, kw_only=True):
+    """Master to one worker: rows up to this serial are on disk."""
+
+    TYPE: ClassVar[str] = "llm_ack"
+    serial: int
+
+
+class StageDone(msgspec.Struct, frozen=True, kw_only=True):
+    """Worker to master: every request of the stage has ended and every row is acknowledged."""
+
+    TYPE: ClassVar[str] = "llm_stage_done"
+    stage: int
+    taken: int
+    wall_step_ns: int
+    error: str | None = None
+
+
+class CloseRun(msgspec.Struct, frozen=True, kw_only=True):
+    """Master to all: the run is over."""
+
+    TYPE: ClassVar[str] = "llm_close_run"
+    run_id: str

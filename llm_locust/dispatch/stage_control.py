@@ -1,0 +1,330 @@
+"""One stage from the master: plan, start, watch, end arrivals, drain, account for every worker."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from gevent.event import Event
+
+from llm_locust.arrivals import PHASES, StagePlan, plan_stage
+from llm_locust.dispatch.link import Link
+from llm_locust.dispatch.messages import (
+    CancelInFlight,
+    EndArrivals,
+    OpenWindow,
+    Prepared,
+    PrepareStage,
+    Progress,
+    StageDone,
+    StartStage,
+)
+from llm_locust.dispatch.roster import Roster, in_parallel
+from llm_locust.records import (
+    NS_PER_S,
+    Clock,
+    PlanRow,
+    StageManifest,
+    StageSpec,
+    StageWorker,
+    UsageError,
+    encode_plan_rows,
+)
+from llm_locust.records.run import RunSpec, request_id
+
+logger = logging.getLogger(__name__)
+
+LEAD_S = 0.5
+"""From the order to start until the start: every worker has it by then."""
+PREPARE_S = 120
+MISSING_S = 15
+"""A worker that does not answer for this long is lost. A short stop (SIGSTOP, a pause of the machine) heals itself."""
+GRACE_S = 30
+"""Beyond the last possible deadline, for uploads, before a silent worker is given up."""
+
+
+class StageControl:
+    """Runs one stage over the workers that answered the roll call."""
+
+    def __init__(
+        self,
+        run: RunSpec,
+        spec: StageSpec,
+        link: Link,
+        roster: Roster,
+        clock: Clock,
+        append_plan: Callable[[str], None],
+    ) -> None:
+        self._run = run
+        self.spec = spec
+        self._link = link
+        self._roster = roster
+        self._clock = clock
+        self._append_plan = append_plan
+        self._prepared: dict[str, Prepared] = {}
+        self._done: dict[str, StageDone] = {}
+        self._missing_since_ns: dict[str, int] = {}
+        self._news = Event()
+        self._stop_reason: str | None = None
+        self._cancel = False
+        self.window_opened = Event()
+        self.progress: dict[str, Progress] = {}
+        """The last report of each worker, by client id."""
+        self.record = StageManifest(spec=spec, start_ns=0, window_start_ns=0, window_end_ns=None)
+        self._workers: dict[str, StageWorker] = {}
+        self._plan: StagePlan | None = None
+
+    # --- told from outside -----------------------------------------------------------------------------------------
+
+    def interrupt(self, reason: str) -> None:
+        """End the stage early: no more arrivals, what is in flight goes on to its end or deadline."""
+        if self._stop_reason is None:
+            self._stop_reason = reason
+            self._news.set()
+
+    def cancel(self, reason: str) -> None:
+        """End the stage now: what is in flight is cancelled."""
+        self.interrupt(reason)
+        self._cancel = True
+        self._news.set()
+
+    def open_window(self) -> None:
+        """A closed stage's users are all there: its window begins."""
+        self.window_opened.set()
+        self._news.set()
+
+    def on_prepared(self, prepared: Prepared, client_id: str) -> None:
+        """A worker made its plan."""
+        if prepared.stage == self.spec.stage:
+            self._prepared[client_id] = prepared
+            self._news.set()
+
+    def on_progress(self, progress: Progress, client_id: str) -> None:
+        """A worker reports."""
+        if progress.stage == self.spec.stage and client_id in self._workers:
+            self.progress[client_id] = progress
+            self._news.set()
+
+    def on_done(self, done: StageDone, client_id: str) -> None:
+        """A worker has ended every request and uploaded every row."""
+        if done.stage == self.spec.stage:
+            self._done[client_id] = done
+            self._news.set()
+
+    # --- the stage -------------------------------------------------------------------------------------------------
+
+    def execute(self) -> StageManifest:
+        """Run the stage to its end.
+
+        Raises:
+            UsageError: no worker answers, or a worker cannot make the same plan (its reason is given).
+        """
+        self._gather()
+        self._prepare()
+        self._start()
+        self._watch()
+        self._account()
+        return self.record
+
+    def _gather(self) -> None:
+        present = self._roster.call()
+        if not present:
+            raise UsageError("no worker answers: start workers first, then the run")
+        if self._run.max_in_flight is not None and self._run.max_in_flight < len(present):
+            raise UsageError(
+                f"--max-in-flight {self._run.max_in_flight} is less than the {len(present)} workers: each needs a place "
+                "of its own; use fewer workers or a higher cap"
+            )
+        samples = in_parallel({client: partial(self._roster.clock_sample, client) for client in present})
+        for rank, (client, here) in enumerate(present.items()):
+            self._workers[client] = StageWorker(
+                worker=here.worker,
+                client_id=client,
+                rank=rank,
+                host=here.host,
+                pid=here.pid,
+                clock_start=samples[client],
+            )
+        self.record.workers = list(self._workers.values())
+
+    def _prepare(self) -> None:
+        if self.spec.mode == "open":
+            self._plan = plan_stage(self.spec, self._run.users)
+            self.record.plan_sha256 = self._plan.sha256
+            if len(self._workers) > len(self._plan):
+                logger.info("%d workers for %d arrivals: some will idle", len(self._workers), len(self._plan))
+        for client, worker in self._workers.items():
+            self._link.send(PrepareStage(spec=self.spec, rank=worker.rank, of=len(self._workers)), client)
+        give_up_ns = self._clock.now_ns() + PREPARE_S * NS_PER_S
+        while set(self._prepared) < set(self._workers) and self._clock.now_ns() < give_up_ns:
+            self._news.clear()
+            self._news.wait(0.25)
+        for client, worker in self._workers.items():
+            prepared = self._prepared.get(client)
+            if prepared is None:
+                raise UsageError(
+                    f"worker {worker.worker} on {worker.host} did not prepare the stage within {PREPARE_S} s"
+                )
+            if prepared.error is not None:
+                raise UsageError(prepared.error)
+            if prepared.plan_sha256 != self.record.plan_sha256:
+                raise UsageError(
+                    f"worker {worker.worker} on {worker.host} makes another plan from the same specification: "
+                    "install the same versions of llm-locust and numpy everywhere"
+                )
+
+    def _start(self) -> None:
+        start_ns = self._clock.now_ns() + round(LEAD_S * NS_PER_S)
+        warmup_ns = round(self.spec.warmup_s * NS_PER_S)
+        self.record.start_ns = start_ns
+        self.record.window_start_ns = start_ns + warmup_ns
+        if self.spec.window_s is not None:
+            self.record.window_end_ns = self.record.window_start_ns + round(self.spec.window_s * NS_PER_S)
+        if self._plan is not None:
+            due = np.nonzero(self._plan.phase < PHASES.index("cooldown"))[0]
+            self._write_plan(self._plan, due.tolist())
+        for client, worker in self._workers.items():
+            self._link.send(StartStage(stage=self.spec.stage, start_ns=start_ns + _offset(worker)), client)
+
+    def _watch(self) -> None:
+        cancelled = window_told = reason_told = False
+        give_up_ns: int | None = None
+        while set(self._done) < {client for client, worker in self._workers.items() if not worker.lost}:
+            now = self._clock.now_ns()
+            if self._stop_reason is not None and not reason_told:
+                self._cut_short(now, self._stop_reason)
+                reason_told = True
+            elif self.record.arrivals_end_ns is None and self._arrivals_are_over(now):
+                self.record.arrivals_end_ns = now
+                self._send_all(EndArrivals(stage=self.spec.stage, reason=None))
+            if self._cancel and not cancelled:
+                self.record.interrupted = self._stop_reason
+                self._send_all(CancelInFlight(stage=self.spec.stage))
+                cancelled = True
+            if self.window_opened.is_set() and not window_told:
+                self._tell_window(now)
+                window_told = True
+            if self.record.arrivals_end_ns is not None and give_up_ns is None:
+                longest_s = 2 * self._run.deadline_s if self._run.max_in_flight is not None else self._run.deadline_s
+                give_up_ns = now + round((longest_s + GRACE_S) * NS_PER_S)
+            self._look_for_lost(now, give_up_ns)
+            self._news.clear()
+            self._news.wait(0.1)
+        if self.record.arrivals_end_ns is None:
+            self.record.arrivals_end_ns = self._clock.now_ns()
+        self.record.end_ns = self._clock.now_ns()
+
+    def _arrivals_are_over(self, now: int) -> bool:
+        """The window's batch has ended, or the cool-down has."""
+        if self._plan is None or self.record.window_end_ns is None or now < self.record.window_end_ns:
+            return False
+        if now >= self.record.window_end_ns + round(self.spec.cooldown_s * NS_PER_S):
+            return True
+        living = [client for client, worker in self._workers.items() if not worker.lost]
+        return all(client in self.progress and self.progress[client].batch_left == 0 for client in living)
+
+    def _cut_short(self, now: int, reason: str) -> None:
+        """Somebody stops the stage. Before the window's end that is an interruption; in the drain nothing is missing.
+
+        A closed loop without a set time ends this way by design.
+        """
+        if self.record.arrivals_end_ns is None:
+            self.record.arrivals_end_ns = now
+        window_end = self.record.window_end_ns
+        if window_end is None:
+            self.record.window_end_ns = max(now, self.record.window_start_ns)
+        elif now < window_end:
+            self.record.interrupted = reason
+            self.record.window_end_ns = max(now, self.record.window_start_ns)
+        self._send_all(EndArrivals(stage=self.spec.stage, reason=reason))
+
+    def _tell_window(self, now: int) -> None:
+        at = now + round(self.spec.warmup_s * NS_PER_S)
+        self.record.window_start_ns = at
+        for client, worker in self._workers.items():
+            self._link.send(OpenWindow(stage=self.spec.stage, start_ns=at + _offset(worker)), client)
+
+    def _look_for_lost(self, now: int, give_up_ns: int | None) -> None:
+        connected = set(self._link.clients())
+        for client, worker in self._workers.items():
+            if client in self._done or worker.lost:
+                continue
+            if client in connected:
+                self._missing_since_ns.pop(client, None)
+            else:
+                self._missing_since_ns.setdefault(client, now)
+            missing_s = (now - self._missing_since_ns.get(client, now)) / NS_PER_S
+            if missing_s > MISSING_S or (self._cancel and missing_s > 0):
+                worker.lost, worker.lost_reason = True, f"no sign of life for {missing_s:.0f} s"
+            elif give_up_ns is not None and now > give_up_ns:
+                worker.lost, worker.lost_reason = True, "did not finish the stage in time"
+            if worker.lost:
+                logger.error("worker %d on %s is lost: %s", worker.worker, worker.host, worker.lost_reason)
+
+    def _account(self) -> None:
+        samples = in_parallel(
+            {client: partial(self._roster.clock_sample, client) for client in self._workers if client in self._done}
+        )
+        for client, worker in self._workers.items():
+            if (done := self._done.get(client)) is not None:
+                worker.taken = done.taken
+                worker.wall_step_ns = done.wall_step_ns
+                worker.clock_end = samples.get(client)
+        if self._plan is not None:
+            before = int(np.count_nonzero(self._plan.phase < PHASES.index("cooldown")))
+            due = [place for place in range(before, len(self._plan)) if self._was_due(place)]
+            self._write_plan(self._plan, due)
+            self.record.planned = before + len(due)
+        else:
+            self.record.planned = sum(worker.taken or 0 for worker in self._workers.values())
+
+    def _was_due(self, place: int) -> bool:
+        """Whether a cool-down arrival came due before arrivals ended; a worker that is gone cannot say, its clock can."""
+        worker = self.record.workers[place % len(self.record.workers)]
+        if worker.taken is not None:
+            return place // len(self.record.workers) < worker.taken
+        assert self._plan is not None
+        return self.record.start_ns + int(self._plan.offset_ns[place]) < (self.record.arrivals_end_ns or 0)
+
+    def _write_plan(self, plan: StagePlan, places: list[int]) -> None:
+        workers = self.record.workers
+        rows = [
+            PlanRow(
+                run_id=self._run.run_id,
+                stage=self.spec.stage,
+                round=self.spec.round,
+                phase=PHASES[plan.phase[place]],
+                index=self.spec.first_index + place,
+                request_id=request_id(self._run.run_id, self.spec.first_index + place),
+                worker=workers[place % len(workers)].worker,
+                user=self._run.users[plan.user[place]].name,
+                planned_ns=self.record.start_ns + int(plan.offset_ns[place]),
+            )
+            for place in places
+        ]
+        if rows:
+            self._append_plan(encode_plan_rows(rows))
+
+    def _send_all(self, order: EndArrivals | CancelInFlight) -> None:
+        for client, worker in self._workers.items():
+            if not worker.lost:
+                self._link.send(order, client)
+
+    def worker_index(self, client_id: str) -> int | None:
+        """The ``k`` of a worker of this stage; ``None`` for a client that takes no part."""
+        worker = self._workers.get(client_id)
+        return worker.worker if worker is not None else None
+
+    @property
+    def next_index(self) -> int:
+        """The first index that the next stage may use."""
+        if self._plan is not None:
+            return self.spec.first_index + len(self._plan)
+        # Closed loops number by worker and stride: leave room for the longest.
+        return self.spec.first_index + (max((w.taken or 0 for w in self.record.workers), default=0) + 1) * 1000
+
+
+def _offset(worker: StageWorker) -> int:
+    return worker.clock_start.offset_ns if worker.clock_start is not None else 0

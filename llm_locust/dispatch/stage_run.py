@@ -1,0 +1,372 @@
+"""One stage on one worker: takes arrivals up when they are due, sends them, and ends each with exactly one record.
+
+Arrivals are open: the dispatcher waits for planned times only, never for completions, and its group has no size limit.
+A cap (``--max-in-flight``) queues arrivals after they were taken up, so the wait it causes is on record as cap wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+import gevent
+import msgspec
+from gevent.event import Event
+from gevent.pool import Group
+
+from llm_locust.arrivals import PHASES, StagePlan, plan_stage
+from llm_locust.dispatch.messages import PrepareStage, Progress
+from llm_locust.dispatch.recorder import Recorder
+from llm_locust.records import NS_PER_S, Clock, Outcome, PlanRow, RequestRecord
+from llm_locust.records.run import RunSpec, request_id
+from llm_locust.streaming import Cancelled, Reply, StreamClient, StreamRequest
+from llm_locust.workload import Prompt, Workload
+
+logger = logging.getLogger(__name__)
+
+CLOSED_STRIDE = 1000
+"""Closed loops have no plan to number arrivals by: worker k numbers its own k, k + 1000, k + 2000, ..."""
+
+
+class RequestBuilder(Protocol):
+    """Turns a prompt into a request: a user class, seen from here."""
+
+    def build_request(self, prompt: Prompt, request_id: str) -> StreamRequest:
+        """The request to send for this prompt."""
+        ...
+
+
+Observe = Callable[[RequestRecord, Reply | None, RequestBuilder], None]
+"""Told of every terminal record (with the reply, where one was attempted)."""
+
+_REPLY_FIELDS = tuple(name for name in Reply.__struct_fields__ if name in RequestRecord.__struct_fields__)
+
+
+class WorkerRun(msgspec.Struct, kw_only=True):
+    """What all stages of a run share on one worker."""
+
+    spec: RunSpec
+    worker: int
+    clock: Clock
+    workload: Workload
+    client: StreamClient
+    recorder: Recorder
+    builders: dict[str, RequestBuilder]
+    """One per user class, for open arrivals."""
+    observe: Observe
+    stride: int
+    """1 when this is the only worker, else :data:`CLOSED_STRIDE`."""
+
+
+class StageRun:
+    """One stage on one worker, open or closed."""
+
+    def __init__(self, run: WorkerRun, prepare: PrepareStage) -> None:
+        """Make the plan and try the first request, so that what can fail fails before load."""
+        self._run = run
+        self.spec = prepare.spec
+        self._rank = prepare.rank
+        self._of = prepare.of
+        self.plan: StagePlan | None = None
+        self._offsets: list[int] = []
+        self._batch: range = range(0)
+        if self.spec.mode == "open":
+            self.plan = plan_stage(self.spec, run.spec.users)
+            mine = slice(prepare.rank, None, prepare.of)
+            self._offsets = self.plan.offset_ns[mine].tolist()
+            phases = self.plan.phase[mine].tolist()
+            self._batch = range(bisect_right(phases, 0), bisect_right(phases, 1))
+            self._phases = phases
+            self._users = [run.spec.users[user].name for user in self.plan.user[mine].tolist()]
+        self._try_builders()
+        self._cap = _share(run.spec.max_in_flight, prepare.rank, prepare.of)
+        self._deadline_ns = round(run.spec.deadline_s * NS_PER_S)
+        self._group = Group()
+        self._streaming: set[gevent.Greenlet[..., None]] = set()
+        self._held: deque[tuple[RequestRecord, RequestBuilder]] = deque()
+        self._cutoff_ns: int | None = None
+        self._end_reason: str | None = None
+        self._cutoff_moved = Event()
+        self._cancelled = False
+        self._dispatching = False
+        self._window_start_ns: int | None = None
+        self.accepting = False
+        """Whether closed-loop turns may start."""
+        self.start_ns = 0
+        self.taken = 0
+        self.sent = 0
+        self.in_flight = 0
+        self.ok = 0
+        self.failed = 0
+        self.batch_left = len(self._batch)
+        self.over = Event()
+        """Every arrival that was due has its record."""
+        self.error: str | None = None
+
+    # --- master's orders -------------------------------------------------------------------------------------------
+
+    def start(self, start_ns: int) -> None:
+        """Begin at this instant (this worker's clock)."""
+        self.start_ns = start_ns
+        if self.spec.mode == "open":
+            self._dispatching = True
+            gevent.spawn(self._dispatch).link_exception(self._on_crash)
+        else:
+            self.accepting = True
+
+    def open_window(self, start_ns: int) -> None:
+        """A closed stage's window begins: what is sent from here on belongs to the batch."""
+        self._window_start_ns = start_ns
+
+    def end_arrivals(self, reason: str | None) -> None:
+        """No more arrivals; what is in flight goes on. A reason marks the rest of the plan as ``not_sent``."""
+        if self._cutoff_ns is None:
+            self._cutoff_ns = self._run.clock.now_ns()
+            self._end_reason = reason
+        elif reason is not None and self._end_reason is None:
+            self._end_reason = reason
+        self.accepting = False
+        self._cutoff_moved.set()
+        self._check_over()
+
+    def cancel(self) -> None:
+        """Wait for nothing: in flight becomes ``cancelled``, held back becomes ``not_sent``."""
+        self._cancelled = True
+        self.end_arrivals("cancelled")
+        while self._held:
+            record, _ = self._held.popleft()
+            self._not_sent(record, "cancelled while held back by --max-in-flight")
+        for greenlet in list(self._streaming):
+            greenlet.kill(Cancelled, block=False)
+        self._check_over()
+
+    # --- open arrivals ---------------------------------------------------------------------------------------------
+
+    def _dispatch(self) -> None:
+        run, start_ns = self._run, self.start_ns
+        unyielded = 0
+        for position, offset in enumerate(self._offsets):
+            planned = start_ns + offset
+            while self._cutoff_ns is None and (ahead := planned - run.clock.now_ns()) > 0:
+                unyielded = 0
+                self._cutoff_moved.wait(ahead / NS_PER_S)
+            if self._cutoff_ns is not None:
+                self._withdraw_from(position)
+                break
+            record = self._record(position, planned)
+            record.dispatched_ns = run.clock.now_ns()
+            self.taken += 1
+            self._take_up(record, run.builders[record.user])
+            unyielded += 1
+            if unyielded % 16 == 0:  # late already: let the requests out, catching up must not hold them back further
+                gevent.sleep(0)
+        self._dispatching = False
+        self._check_over()
+
+    def _withdraw_from(self, position: int) -> None:
+        """Arrivals ended early: planned warm-up and window arrivals are accounted for, cool-down ones never were due."""
+        if self._end_reason is None:
+            return
+        for later in range(position, len(self._offsets)):
+            if PHASES[self._phases[later]] == "cooldown":
+                break
+            self.taken += 1
+            self._not_sent(self._record(later, self.start_ns + self._offsets[later]), self._end_reason)
+
+    def _record(self, position: int, planned_ns: int) -> RequestRecord:
+        index = self.spec.first_index + self._rank + position * self._of
+        return RequestRecord(
+            run_id=self._run.spec.run_id,
+            stage=self.spec.stage,
+            round=self.spec.round,
+            phase=PHASES[self._phases[position]],
+            index=index,
+            request_id=request_id(self._run.spec.run_id, index),
+            worker=self._run.worker,
+            user=self._users[position],
+            planned_ns=planned_ns,
+            outcome=Outcome.GENERATOR_ERROR,
+        )
+
+    def _take_up(self, record: RequestRecord, builder: RequestBuilder) -> None:
+        if self._cap is not None and (self.in_flight >= self._cap or self._held):
+            self._held.append((record, builder))
+        else:
+            self._issue(record, builder)
+
+    # --- closed loop -----------------------------------------------------------------------------------------------
+
+    def turn(self, builder: RequestBuilder, user_name: str) -> None:
+        """One turn of a closed-loop user: returns when its request has ended.
+
+        The request runs in a greenlet of its own, so that a user whom Locust removes leaves no request without record.
+        """
+        run = self._run
+        index = self.spec.first_index + run.worker + self.taken * run.stride
+        self.taken += 1
+        now = run.clock.now_ns()
+        measured = self._window_start_ns is not None and now >= self._window_start_ns
+        record = RequestRecord(
+            run_id=run.spec.run_id,
+            stage=self.spec.stage,
+            round=self.spec.round,
+            phase="measure" if measured else "warmup",
+            index=index,
+            request_id=request_id(run.spec.run_id, index),
+            worker=run.worker,
+            user=user_name,
+            dispatched_ns=now,
+            outcome=Outcome.GENERATOR_ERROR,
+        )
+        prompt = self._describe(record)
+        run.recorder.issue(
+            PlanRow(
+                run_id=record.run_id,
+                stage=record.stage,
+                round=record.round,
+                phase=record.phase,
+                index=index,
+                request_id=record.request_id,
+                worker=run.worker,
+                user=user_name,
+                slice=record.slice,
+                prompt_index=record.prompt_index,
+                max_tokens=prompt.max_tokens,
+                prefix_group=record.prefix_group,
+                session=record.session,
+            )
+        )
+        self._issue(record, builder).join()
+
+    # --- one request -----------------------------------------------------------------------------------------------
+
+    def _issue(self, record: RequestRecord, builder: RequestBuilder) -> gevent.Greenlet[..., None]:
+        self.in_flight += 1
+        greenlet: gevent.Greenlet[..., None] = self._group.spawn(self._perform, record, builder)
+        return greenlet
+
+    def _perform(self, record: RequestRecord, builder: RequestBuilder) -> None:
+        reply: Reply | None = None
+        try:
+            if self._cancelled:
+                record.outcome, record.error = Outcome.NOT_SENT, "cancelled before it was sent"
+                return
+            prompt = self._describe(record)
+            request = builder.build_request(prompt, record.request_id)
+            self.sent += 1
+            me = gevent.getcurrent()
+            assert isinstance(me, gevent.Greenlet)
+            self._streaming.add(me)
+            try:
+                reply = self._run.client.stream(request, deadline_s=self._run.spec.deadline_s)
+            finally:
+                self._streaming.discard(me)
+            for name in _REPLY_FIELDS:
+                setattr(record, name, getattr(reply, name))
+        except Cancelled:  # thrown a moment before or after the stream was there to catch it
+            record.outcome, record.error = Outcome.CANCELLED, "cancelled"
+        except Exception as error:
+            # Ours or the user's own code, never the server's: it voids the stage, and keeps its traceback in the log.
+            record.outcome, record.error = Outcome.GENERATOR_ERROR, f"{type(error).__name__}: {error}"[:300]
+            if self.error is None:
+                self.error = record.error
+                logger.error("request %s could not be made:\n%s", record.request_id, traceback.format_exc())
+        finally:
+            self.in_flight -= 1
+            self._ended(record, reply, builder)
+            self._release()
+
+    def _describe(self, record: RequestRecord) -> Prompt:
+        prompt = self._run.workload.prompt(record.index)
+        record.prompt_index = prompt.index
+        record.prompt_sha256 = prompt.sha256
+        record.max_tokens = prompt.max_tokens
+        record.slice = prompt.slice
+        record.prefix_group = prompt.prefix_group
+        record.session = prompt.session
+        return prompt
+
+    def _release(self) -> None:
+        """A place under the cap is free: the longest held arrival takes it, unless it was held past the deadline."""
+        now = self._run.clock.now_ns()
+        while self._held and not self._cancelled:
+            record, builder = self._held[0]
+            if now - (record.dispatched_ns or now) > self._deadline_ns:
+                self._held.popleft()
+                self._not_sent(record, "held back by --max-in-flight for longer than the deadline")
+            elif self._cap is None or self.in_flight < self._cap:
+                self._held.popleft()
+                self._issue(record, builder)
+            else:
+                break
+        self._check_over()
+
+    def _not_sent(self, record: RequestRecord, why: str) -> None:
+        record.outcome, record.error = Outcome.NOT_SENT, why
+        self._describe(record)
+        self._ended(record, None, self._run.builders[record.user])
+
+    def _ended(self, record: RequestRecord, reply: Reply | None, builder: RequestBuilder) -> None:
+        if record.end_ns is None:
+            record.end_ns = self._run.clock.now_ns()
+        if record.outcome is Outcome.OK:
+            self.ok += 1
+        else:
+            self.failed += 1
+        self._run.recorder.add(record)
+        if self.spec.mode == "open" and record.phase == "measure":
+            self.batch_left -= 1
+        try:
+            self._run.observe(record, reply, builder)
+        except Exception:
+            logger.error("a listener failed on %s:\n%s", record.request_id, traceback.format_exc())
+
+    def _check_over(self) -> None:
+        idle = self.in_flight == 0 and not self._held and not self._dispatching
+        if idle and (self.spec.mode == "open" or self._cutoff_ns is not None):
+            self.over.set()
+
+    def _on_crash(self, greenlet: gevent.Greenlet[..., None]) -> None:
+        self.error = f"the dispatcher failed: {greenlet.exception!r}"
+        logger.error("%s\n%s", self.error, "".join(traceback.format_exception(greenlet.exception)))
+        self._dispatching = False
+        self._check_over()
+
+    def _try_builders(self) -> None:
+        """One request of each class, not sent: a user's mistake in the request shows before load."""
+        prompt = self._run.workload.prompt(self.spec.first_index)
+        for builder in self._run.builders.values():
+            builder.build_request(prompt, request_id(self._run.spec.run_id, self.spec.first_index))
+
+    # --- reports ---------------------------------------------------------------------------------------------------
+
+    def progress(self, cpu_percent: float | None, loop_lag_ms: float | None) -> Progress:
+        """How far this stage is."""
+        now = self._run.clock.now_ns()
+        due = bisect_right(self._offsets, now - self.start_ns) if self.spec.mode == "open" else self.taken
+        if self._cutoff_ns is not None:
+            due = min(due, self.taken)
+        return Progress(
+            stage=self.spec.stage,
+            at_ns=now,
+            due=due,
+            sent=self.sent,
+            in_flight=self.in_flight,
+            waiting=len(self._held),
+            ok=self.ok,
+            failed=self.failed,
+            batch_left=self.batch_left,
+            cpu_percent=cpu_percent,
+            loop_lag_ms=loop_lag_ms,
+        )
+
+
+def _share(cap: int | None, rank: int, of: int) -> int | None:
+    """This worker's part of the cap; the parts of all workers add up to it."""
+    if cap is None:
+        return None
+    return cap // of + (1 if rank < cap % of else 0)

@@ -1,0 +1,231 @@
+"""The worker's end of the line: follows the master's orders, one stage at a time, and reports."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+import traceback
+from collections.abc import Callable
+
+import gevent
+from gevent.event import Event
+from locust.runners import Runner, WorkerRunner
+
+from llm_locust.dispatch.health import LoopMonitor
+from llm_locust.dispatch.link import Link
+from llm_locust.dispatch.messages import (
+    Ack,
+    CancelInFlight,
+    CloseRun,
+    EndArrivals,
+    Hello,
+    Here,
+    OpenRun,
+    OpenWindow,
+    Ping,
+    Pong,
+    Prepared,
+    PrepareStage,
+    StageDone,
+    StartStage,
+)
+from llm_locust.dispatch.recorder import Recorder
+from llm_locust.dispatch.stage_run import CLOSED_STRIDE, Observe, RequestBuilder, StageRun, WorkerRun
+from llm_locust.records import Clock, RunFolder, UsageError
+from llm_locust.records.run import RunSpec
+from llm_locust.streaming import StreamClient
+from llm_locust.workload import workload_of
+
+logger = logging.getLogger(__name__)
+
+PROGRESS_S = 0.5
+MASTER_SILENT_S = 15
+"""Heartbeats come every second; after this long without one a quitting worker finishes by itself."""
+UPLOAD_S = 60
+"""The longest wait for the master to acknowledge rows; they are in the worker's own file anyway."""
+
+
+class WorkerAgent:
+    """Everything of this project on one worker (or in the single process of a local run)."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        builders: Callable[[], dict[str, RequestBuilder]],
+        connect: Callable[[RunSpec, Clock], StreamClient],
+        observe: Observe,
+    ) -> None:
+        """Listen for orders.
+
+        Args:
+            runner: Locust's worker or local runner.
+            builders: makes one builder per user class, by name.
+            connect: makes the stream client of a run.
+            observe: told of every terminal record.
+        """
+        self._runner = runner
+        self._link = Link(runner)
+        self._builders = builders
+        self._connect = connect
+        self._observe = observe
+        self._clock = Clock()
+        self._run: WorkerRun | None = None
+        self._run_error: str | None = None
+        self._stage: StageRun | None = None
+        self._stage_changed = Event()
+        self._closed = Event()
+        self._closed.set()
+        link = self._link
+        link.on(Hello, self._on_hello)
+        link.on(Ping, self._on_ping)
+        link.on(OpenRun, self._on_open_run)
+        link.on(PrepareStage, self._on_prepare)
+        link.on(StartStage, self._on_start)
+        link.on(OpenWindow, self._on_open_window)
+        link.on(EndArrivals, self._on_end_arrivals)
+        link.on(CancelInFlight, self._on_cancel)
+        link.on(Ack, self._on_ack)
+        link.on(CloseRun, self._on_close_run)
+
+    # --- what users and Locust need --------------------------------------------------------------------------------
+
+    def turn(self, user: RequestBuilder) -> None:
+        """One task execution of a Locust user: a closed-loop request, or a wait where there is nothing to do."""
+        stage = self._stage
+        if stage is not None and stage.accepting:
+            stage.turn(user, type(user).__name__)
+        else:
+            self._stage_changed.wait(1.0)
+            gevent.sleep(0)
+
+    def finish_before_quitting(self) -> None:
+        """Called as this process quits: let the master end the stage in order, or end it alone if the master is gone."""
+        while not self._closed.wait(1.0):
+            if self._master_silent_s() > MASTER_SILENT_S:
+                logger.warning("the master is silent: finishing without it")
+                self._finish_alone()
+                return
+
+    # --- orders ----------------------------------------------------------------------------------------------------
+
+    def _on_hello(self, hello: Hello, _client_id: str) -> None:
+        self._link.send(Here(roll_call=hello.roll_call, worker=self._index, host=socket.gethostname(), pid=os.getpid()))
+
+    def _on_ping(self, ping: Ping, _client_id: str) -> None:
+        self._link.send(Pong(serial=ping.serial, worker_ns=self._clock.now_ns()))
+
+    def _on_open_run(self, order: OpenRun, _client_id: str) -> None:
+        self._close_run()
+        self._closed.clear()
+        self._run_error = None
+        try:
+            folder = RunFolder(order.run.folder)
+            self._run = WorkerRun(
+                spec=order.run,
+                worker=self._index,
+                clock=self._clock,
+                workload=workload_of(order.run.workload),
+                client=self._connect(order.run, self._clock),
+                recorder=Recorder(folder, self._index, self._link),
+                builders=self._builders(),
+                observe=self._observe,
+                stride=CLOSED_STRIDE if self._link.distributed else 1,
+            )
+        except (UsageError, OSError) as error:
+            self._run_error = f"worker {self._index} on {socket.gethostname()}: {error}"
+
+    def _on_prepare(self, order: PrepareStage, _client_id: str) -> None:
+        digest: str | None = None
+        error = self._run_error
+        if self._run is not None and error is None:
+            try:
+                self._stage = StageRun(self._run, order)
+                digest = self._stage.plan.sha256 if self._stage.plan is not None else None
+            except Exception as failure:
+                logger.error("the stage cannot be prepared:\n%s", traceback.format_exc())
+                error = f"worker {self._index}: {type(failure).__name__}: {failure}"
+        elif error is None:
+            error = f"worker {self._index} knows of no run: it joined too late"
+        self._link.send(Prepared(stage=order.spec.stage, plan_sha256=digest, error=error))
+
+    def _on_start(self, order: StartStage, _client_id: str) -> None:
+        stage = self._stage
+        if stage is not None and stage.spec.stage == order.stage:
+            stage.start(order.start_ns)
+            self._wake_users()
+            gevent.spawn(self._report, stage)
+
+    def _on_open_window(self, order: OpenWindow, _client_id: str) -> None:
+        if self._stage is not None and self._stage.spec.stage == order.stage:
+            self._stage.open_window(order.start_ns)
+
+    def _on_end_arrivals(self, order: EndArrivals, _client_id: str) -> None:
+        if self._stage is not None and self._stage.spec.stage == order.stage:
+            self._stage.end_arrivals(order.reason)
+
+    def _on_cancel(self, order: CancelInFlight, _client_id: str) -> None:
+        if self._stage is not None and self._stage.spec.stage == order.stage:
+            self._stage.cancel()
+
+    def _on_ack(self, ack: Ack, _client_id: str) -> None:
+        if self._run is not None:
+            self._run.recorder.on_ack(ack)
+
+    def _on_close_run(self, _order: CloseRun, _client_id: str) -> None:
+        self._close_run()
+        self._closed.set()
+
+    # --- the stage, from start to its last acknowledged row --------------------------------------------------------
+
+    def _report(self, stage: StageRun) -> None:
+        run = self._run
+        if run is None:
+            return
+        monitor = LoopMonitor()
+        try:
+            while not stage.over.wait(PROGRESS_S):
+                self._link.send(stage.progress(*monitor.take()))
+            run.recorder.wait_shipped(UPLOAD_S)
+            self._link.send(stage.progress(*monitor.take()))
+            self._link.send(
+                StageDone(
+                    stage=stage.spec.stage,
+                    taken=stage.taken,
+                    wall_step_ns=self._clock.wall_step_ns(),
+                    error=stage.error,
+                )
+            )
+        finally:
+            monitor.close()
+
+    def _wake_users(self) -> None:
+        self._stage_changed.set()
+        self._stage_changed.clear()
+
+    def _close_run(self) -> None:
+        if self._run is not None:
+            self._run.recorder.close()
+            self._run.client.close()
+        self._run = None
+        self._stage = None
+
+    def _finish_alone(self) -> None:
+        stage, run = self._stage, self._run
+        if stage is not None and run is not None:
+            stage.end_arrivals("the master went away")
+            if not stage.over.wait(run.spec.deadline_s):
+                stage.cancel()
+                stage.over.wait(5)
+        self._close_run()
+        self._closed.set()
+
+    def _master_silent_s(self) -> float:
+        if isinstance(self._runner, WorkerRunner) and self._runner.last_heartbeat_timestamp is not None:
+            return time.time() - self._runner.last_heartbeat_timestamp
+        return 0.0
+
+    @property
+    def _index(self) -> int:
+        return max(int(getattr(self._runner, "worker_index", 0)), 0)

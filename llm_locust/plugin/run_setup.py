@@ -1,0 +1,120 @@
+"""From options to a run: the target, the specification that workers get, and the manifest."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+from locust.env import Environment
+
+from llm_locust.plugin.options import RunOptions, given_options
+from llm_locust.records import Manifest, UsageError
+from llm_locust.records.run import RunSpec, UserChoice, WorkloadSpec
+from llm_locust.telemetry.target import ask_target
+from llm_locust.users.base import LLMUser, auth_headers
+from llm_locust.workload import load_workload
+
+
+def llm_users(environment: Environment) -> list[type[LLMUser]]:
+    """The users of this project, by name; the order is the same in every process."""
+    found = [user for user in environment.user_classes if issubclass(user, LLMUser)]
+    return sorted(found, key=lambda user: user.__name__)
+
+
+def target_url(environment: Environment) -> str:
+    """The server's base URL, from ``--host`` or a user class.
+
+    Raises:
+        UsageError: there is none, it is no URL, or it holds credentials.
+    """
+    host = environment.host or next((user.host for user in llm_users(environment) if user.host), None)
+    if not host:
+        raise UsageError("--host is missing: the server's base URL, e.g. --host http://127.0.0.1:8000")
+    try:
+        url = urlsplit(host)
+        usable = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise UsageError(f"--host {host!r}: write a base URL such as http://127.0.0.1:8000")
+    if url.username or url.password:
+        raise UsageError("--host holds a user name or password: leave it out and put the key into LLM_LOCUST_API_KEY")
+    return host.rstrip("/")
+
+
+def set_up_run(environment: Environment, options: RunOptions) -> tuple[RunSpec, Manifest]:
+    """Everything a run needs to begin. Asks the target for its version and models.
+
+    Raises:
+        UsageError: something the person gave cannot be used.
+    """
+    users = llm_users(environment)
+    host = target_url(environment)
+    facts = ask_target(host, auth_headers())
+    model = options.model or (facts.models[0] if facts.models else None)
+    workload = load_workload(options.prompts, seed=options.seed, max_tokens=options.max_tokens)
+    started = datetime.now(UTC)
+    run_id = f"{started:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    run = RunSpec(
+        run_id=run_id,
+        folder=str(Path(options.run_dir).resolve() / run_id),
+        host=host,
+        model=model,
+        deadline_s=options.deadline_s,
+        max_in_flight=options.max_in_flight,
+        users=[UserChoice(name=user.__name__, weight=float(user.weight)) for user in users],
+        workload=WorkloadSpec(
+            prompts_file=str(Path(options.prompts).resolve()) if options.prompts else None,
+            seed=options.seed,
+            max_tokens=options.max_tokens,
+            sha256=workload.facts.sha256,
+        ),
+    )
+    manifest = Manifest(
+        run_id=run_id,
+        state="running",
+        started_at=started.isoformat(timespec="seconds"),
+        host=host,
+        model=model,
+        synthetic_engine=facts.synthetic,
+        users=[user.__name__ for user in users],
+        versions=_versions(facts.version),
+        machine=_machine(),
+        options=given_options(environment.parsed_options) if environment.parsed_options else {},
+        command=_command(sys.argv[1:]),
+        seed=options.seed,
+        deadline_s=options.deadline_s,
+        max_in_flight=options.max_in_flight,
+        slo=options.slo,
+        workload=workload.facts,
+    )
+    return run, manifest
+
+
+def _command(arguments: Sequence[str]) -> list[str]:
+    return ["locust", *arguments]
+
+
+def _versions(engine: str | None) -> dict[str, str]:
+    found = {name: version(name) for name in ("llm-locust", "locust", "gevent", "numpy", "sseclient-py", "httptools")}
+    found["python"] = platform.python_version()
+    if engine is not None:
+        found["engine"] = engine
+    return found
+
+
+def _machine() -> dict[str, str | int | float | None]:
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "cpus": os.cpu_count(),
+        "ram_gb": round(psutil.virtual_memory().total / 1e9, 1),
+    }

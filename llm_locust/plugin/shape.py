@@ -1,0 +1,43 @@
+"""The base of every shape of this project: says which stages to run, and leaves the rest to the run controller."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from locust import LoadTestShape
+
+from llm_locust.plugin.options import RunOptions
+from llm_locust.records import StageSpec
+
+if TYPE_CHECKING:
+    from llm_locust.plugin.wiring import Plugin
+
+
+class StageShape(LoadTestShape):
+    """A load shape made of stages. Subclass it and yield the stages; one concrete shape a file.
+
+    Locust asks a shape about once a second how many users there should be. Here users are placeholders, one per worker:
+    the answer stays the same while stages are planned, run, drained and uploaded, and is ``None`` when all is done.
+    """
+
+    abstract = True
+
+    @abstractmethod
+    def stages(self, options: RunOptions) -> Iterable[StageSpec]:
+        """The stages of a run, in order. A generator may look at the run so far before it yields the next.
+
+        Raises:
+            UsageError: an option that this shape needs is missing.
+        """
+
+    def tick(self) -> tuple[int, float] | None:
+        """Locust's question, answered by the run controller."""
+        return self._plugin.tick()
+
+    @property
+    def _plugin(self) -> Plugin:
+        assert self.runner is not None
+        plugin: Plugin = self.runner.environment.llm_locust  # type: ignore[attr-defined]
+        return plugin

@@ -1,0 +1,44 @@
+"""What every process of a run must agree on: written by the master, sent to the workers before the first stage."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class UserChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """One user class and its share of the arrivals."""
+
+    name: str
+    weight: float
+
+
+class WorkloadSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the prompts come from; the digest lets every worker prove that it has the same ones."""
+
+    prompts_file: str | None = None
+    """A JSONL file of prompts; ``None`` for the built-in synthetic prompts."""
+    seed: int
+    max_tokens: int
+    """Output limit of a request whose prompt brings none of its own."""
+    sha256: str
+
+
+class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One run, as a worker needs to know it. Holds no secrets: keys are read from each worker's own environment."""
+
+    run_id: str
+    folder: str
+    """The run folder's path, as seen by the master; a worker on another machine makes its own."""
+    host: str
+    model: str | None
+    deadline_s: float
+    """The whole-request deadline, from ``sent``; also the longest time an arrival is held back by the cap."""
+    max_in_flight: int | None
+    """Requests in flight over all workers; ``None`` for no cap."""
+    users: list[UserChoice]
+    workload: WorkloadSpec
+
+
+def request_id(run_id: str, index: int) -> str:
+    """The id of an arrival, sent as ``X-Request-Id``: a function of run and index, whichever worker sends it."""
+    return f"{run_id}.{index}"

@@ -1,0 +1,182 @@
+"""One connection: TCP and TLS set up, bytes sent, reads stamped, staleness seen."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+import ssl
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import gevent
+from gevent import socket as gevent_socket
+
+from llm_locust.records import Outcome
+from llm_locust.streaming.receive_times import ANCILLARY_BYTES, ReceiveTime, ReceiveTimes, ask_for_kernel_times
+from llm_locust.streaming.reply import Failure
+from llm_locust.streaming.tls import TlsSession
+
+READ_BYTES = 65536
+
+_OUR_LIMITS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class Address(NamedTuple):
+    """One address that a name resolved to."""
+
+    family: int
+    sockaddr: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        host, port = self.sockaddr[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class NoConnection(Exception):
+    """No connection could be made; ``failure`` says whose fault it is."""
+
+    def __init__(self, outcome: Outcome, error: str) -> None:
+        super().__init__(error)
+        self.failure = Failure(outcome, error)
+
+
+class Connection:
+    """An open connection, used by one request at a time."""
+
+    def __init__(self, sock: Any, address: Address, times: ReceiveTimes, *, stamped: bool) -> None:
+        self.address = address
+        self.used = False
+        """A request was sent on it before."""
+        self._sock = sock
+        self._times = times
+        self._stamped = stamped
+        self._tls: TlsSession | None = None
+
+    def start_tls(self, context: ssl.SSLContext, server_name: str) -> None:
+        """The TLS handshake.
+
+        Raises:
+            OSError: it failed; ``ssl.SSLError`` with the reason, where TLS itself knows it.
+        """
+        tls = TlsSession(context, server_name)
+        try:
+            while not tls.handshake():
+                self._flush(tls)
+                tls.received(self._sock.recv(READ_BYTES))
+        finally:
+            self._flush(tls)  # the last flight, or the alert that tells the peer why
+        self._tls = tls
+
+    def send(self, data: bytes) -> None:
+        """Hand ``data`` to the kernel, whole.
+
+        Raises:
+            OSError: the connection broke.
+        """
+        self._sock.sendall(data if self._tls is None else self._tls.encrypt(data))
+
+    def receive(self) -> tuple[bytes, ReceiveTime]:
+        """Wait for the next bytes; ``b""`` when the peer closed.
+
+        Raises:
+            OSError: the connection broke.
+        """
+        while True:
+            data, time = self._read()
+            if self._tls is None:
+                return data, time
+            self._tls.received(data)
+            plaintext, ended = self._tls.decrypt()
+            self._flush(self._tls)
+            if plaintext or ended or not data:
+                return plaintext, time
+
+    def stale(self) -> bool:
+        """While idle: the peer has closed it, or said something that nobody asked for."""
+        self._sock.settimeout(0.0)
+        try:
+            if self._tls is None:
+                self._sock.recv(1, socket.MSG_PEEK)
+                return True
+            # Session tickets may arrive at any time; they are no reason to drop a connection.
+            self._tls.received(self._sock.recv(READ_BYTES))
+            plaintext, ended = self._tls.decrypt()
+            return ended or bool(plaintext)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        finally:
+            self._sock.settimeout(None)
+
+    def close(self) -> None:
+        """Close the socket; never raises."""
+        with contextlib.suppress(OSError):
+            self._sock.close()
+
+    def _read(self) -> tuple[bytes, ReceiveTime]:
+        if not self._stamped:
+            data = self._sock.recv(READ_BYTES)
+            return data, self._times.now()
+        data, ancillary, _, _ = self._sock.recvmsg(READ_BYTES, ANCILLARY_BYTES)
+        return data, self._times.of(ancillary) if data else self._times.now()
+
+    def _flush(self, tls: TlsSession) -> None:
+        due = tls.outgoing()
+        if due:
+            self._sock.sendall(due)
+
+
+def connect(addresses: Sequence[Address], times: ReceiveTimes, *, timeout_s: float) -> Connection:
+    """A TCP connection to the first address that takes it.
+
+    Raises:
+        NoConnection: none did within ``timeout_s``, or this machine has run out of descriptors or ports.
+    """
+    refusals: list[tuple[Address, OSError]] = []
+    limit = gevent.Timeout.start_new(timeout_s)
+    try:
+        for address in addresses:
+            try:
+                return _connect_one(address, times)
+            except OSError as error:
+                if error.errno in _OUR_LIMITS:
+                    raise NoConnection(Outcome.GENERATOR_ERROR, f"out of sockets: {error.strerror}") from None
+                refusals.append((address, error))
+    except gevent.Timeout as expired:
+        if expired is not limit:
+            raise
+        raise NoConnection(Outcome.CONNECT_ERROR, f"no connection within {timeout_s:g} s") from None
+    finally:
+        limit.close()
+    text = "; ".join(f"{address}: {error.strerror or error}" for address, error in refusals)
+    # Without IPv6 on this machine an IPv6 address says the same as having no port left.
+    if any(error.errno == errno.EADDRNOTAVAIL and address.family == socket.AF_INET for address, error in refusals):
+        raise NoConnection(Outcome.GENERATOR_ERROR, f"out of local ports: {text}")
+    raise NoConnection(Outcome.CONNECT_ERROR, f"no connection: {text}")
+
+
+def _connect_one(address: Address, times: ReceiveTimes) -> Connection:
+    sock = gevent_socket.socket(address.family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        stamped = ask_for_kernel_times(sock)
+        sock.connect(address.sockaddr)
+    except BaseException:
+        sock.close()
+        raise
+    return Connection(sock, address, times, stamped=stamped)
+
+
+def tls_failure(error: OSError) -> NoConnection:
+    """Why the TLS handshake failed, with what to do about it where that is known."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        text = f"the certificate was not accepted: {error.verify_message}; give its CA file, or ask for no verification"
+    elif isinstance(error, ssl.SSLError) and error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST"):
+        text = "the server does not speak TLS on this port; should the base URL begin with http://?"
+    elif isinstance(error, ssl.SSLEOFError):
+        text = "the server closed the connection"
+    else:
+        text = error.strerror or str(error)
+    return NoConnection(Outcome.CONNECT_ERROR, f"TLS handshake failed: {text}")
