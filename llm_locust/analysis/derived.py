@@ -42,7 +42,7 @@ Bools = npt.NDArray[np.bool_]
 
 def floats(column: pd.Series[int]) -> Floats:
     """A nullable integer column of small numbers as floats, NaN where null. Never for Unix nanoseconds."""
-    return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
 
 
 def mask(condition: pd.Series[bool]) -> Bools:

@@ -220,17 +220,16 @@ def stage_percentiles(part: pd.DataFrame, ok: pd.DataFrame) -> dict[str, Percent
 def common_errors(part: pd.DataFrame) -> list[ErrorCount]:
     """The commonest kinds of failure of the batch, by outcome, status and text."""
     failed = part[mask(part["outcome"] != Outcome.OK)]
-    groups = (
-        failed.groupby(["outcome", "status", "error"], dropna=False).size().sort_values(ascending=False, kind="stable")
-    )
+    groups = failed.groupby(["outcome", "status", "error"], dropna=False).size().reset_index(name="count")
+    groups = groups.sort_values("count", ascending=False, kind="stable").head(SHOWN_ERRORS)
     return [
         ErrorCount(
-            outcome=str(outcome),
-            status=None if pd.isna(status) else int(status),
-            error=None if pd.isna(error) else str(error),
-            count=int(count),
+            outcome=str(row["outcome"]),
+            status=None if pd.isna(row["status"]) else int(row["status"]),
+            error=None if pd.isna(row["error"]) else str(row["error"]),
+            count=int(row["count"]),
         )
-        for (outcome, status, error), count in groups.head(SHOWN_ERRORS).items()
+        for row in groups.to_dict("records")
     ]
 
 

@@ -43,7 +43,8 @@ def generator_health(
         planned = part["planned_ns"].notna()
         dispatched_share = share(int((planned & part["dispatched_ns"].notna()).sum()), int(planned.sum()))
         lags = part["dispatch_lag_ms"].dropna()
-        lag_p99 = float(percentile(lags, 99).value) if len(lags) else None  # type: ignore[arg-type]
+        p99 = percentile(lags, 99).value
+        lag_p99 = p99 if isinstance(p99, float) else None  # never infinite: only dispatched arrivals have a lag
         if not dispatched_share and len(part):
             reasons.append("nothing was dispatched in the window")
         elif dispatched_share is not None and dispatched_share < MIN_DISPATCHED_SHARE:

@@ -198,11 +198,11 @@ def _collapse(frame: pd.DataFrame, table: Table, raw: RawRows) -> pd.DataFrame:
 
 
 def _same(one: object, other: object) -> bool:
-    return bool(pd.isna(one) and pd.isna(other)) or (not pd.isna(one) and not pd.isna(other) and one == other)  # type: ignore[call-overload]
+    """Two cells of the same column, null equal to null."""
+    null = one is pd.NA or one != one, other is pd.NA or other != other  # NaN is the null of text
+    return null == (True, True) or (null == (False, False) and one == other)
 
 
 def _empty(table: Table) -> pd.DataFrame:
-    types = {name: "str" if name in table.strings else "Int64" for name in table.columns}
-    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in types.items()}).assign(  # type: ignore[call-overload]
-        **{FILE: pd.Series(dtype="int64")}
-    )
+    types = {name: "str" if name in table.strings else "Int64" for name in table.columns} | {FILE: "int64"}
+    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in types.items()})

@@ -63,11 +63,12 @@ class PrepareStage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """Worker to master: the plan's digest, or why there is none."""
+    """Worker to master: the plan's digest and where the target was found, or why there is none."""
 
     TYPE: ClassVar[str] = "llm_prepared"
     stage: int
     plan_sha256: str | None
+    addresses: list[str] = []
     error: str | None = None
 
 

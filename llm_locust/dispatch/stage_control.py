@@ -169,6 +169,7 @@ class StageControl:
                 )
             if prepared.error is not None:
                 raise UsageError(prepared.error)
+            worker.addresses = prepared.addresses
             if prepared.plan_sha256 != self.record.plan_sha256:
                 raise UsageError(
                     f"worker {worker.worker} on {worker.host} makes another plan from the same specification: "

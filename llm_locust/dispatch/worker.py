@@ -138,17 +138,21 @@ class WorkerAgent:
 
     def _on_prepare(self, order: PrepareStage, _client_id: str) -> None:
         digest: str | None = None
+        addresses: tuple[str, ...] = ()
         error = self._run_error
+        if error is None and self._run is None:
+            error = f"worker {self._index} knows of no run: it joined too late"
         if self._run is not None and error is None:
             try:
+                addresses = self._run.client.resolve()
                 self._stage = StageRun(self._run, order)
                 digest = self._stage.plan.sha256 if self._stage.plan is not None else None
-            except Exception as failure:
+            except UsageError as failure:
+                error = f"worker {self._index}: {failure}"
+            except Exception as failure:  # in the user's own request, most likely: the traceback says where
                 logger.error("the stage cannot be prepared:\n%s", traceback.format_exc())
                 error = f"worker {self._index}: {type(failure).__name__}: {failure}"
-        elif error is None:
-            error = f"worker {self._index} knows of no run: it joined too late"
-        self._link.send(Prepared(stage=order.spec.stage, plan_sha256=digest, error=error))
+        self._link.send(Prepared(stage=order.spec.stage, plan_sha256=digest, addresses=list(addresses), error=error))
 
     def _on_start(self, order: StartStage, _client_id: str) -> None:
         stage = self._stage

@@ -56,6 +56,15 @@ _OPTIONS: tuple[tuple[str, str | None, str, str], ...] = (
     ("--run-dir", "runs", "DIR", "Where run folders are made"),
 )
 
+def option_table() -> list[tuple[str, str, str, str]]:
+    """(flag, environment variable, default, meaning) of every option, for help and reference."""
+    return [(f"{flag} {metavar}", _variable(flag), default or "", text) for flag, default, metavar, text in _OPTIONS]
+
+
+def _variable(flag: str) -> str:
+    return "LOCUST_LLM_" + flag.removeprefix("--").replace("-", "_").upper()
+
+
 OPTION_NAMES: tuple[str, ...] = tuple(flag.removeprefix("--").replace("-", "_") for flag, *_ in _OPTIONS)
 
 
@@ -64,13 +73,15 @@ def add_options(parser: LocustArgumentParser) -> None:
     group = parser.add_argument_group(GROUP)
     for flag, default, metavar, text in _OPTIONS:
         suffix = "" if default is None else f" (default: {default})"
-        group.add_argument(
+        action = group.add_argument(
             flag,
             metavar=metavar,
             default=default,
-            env_var="LOCUST_LLM_" + flag.removeprefix("--").replace("-", "_").upper(),
+            env_var=_variable(flag),
             help=text + suffix,
         )
+        # Locust's own add_argument would set these; an argument group's does not, and the web UI's form asks for them.
+        vars(action).update(include_in_web_ui=True, is_secret=False, is_required=False, is_multiple=False)
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -37,6 +37,8 @@ class StageWorker(msgspec.Struct, kw_only=True):
     """Its rank k of W: it takes ``arrivals[k::W]``."""
     host: str = ""
     pid: int | None = None
+    addresses: list[str] = []
+    """What the target's name resolved to there, in the order they are tried."""
     clock_start: ClockSample | None = None
     clock_end: ClockSample | None = None
     taken: int | None = None

@@ -1,0 +1,64 @@
+"""``llm-locust merge``: raw files to one table, figures and a report."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.status import Status
+
+from llm_locust.analysis.judgement import exit_code
+from llm_locust.analysis.raw_files import Progress
+from llm_locust.report import merge_run, print_reported
+
+SHOW_AFTER_S = 2.0
+"""Most merges are done before anybody wonders what they are doing."""
+
+
+@contextmanager
+def shown_progress() -> Iterator[Progress]:
+    """What is being done, on standard error: only in a terminal, and only once it takes long."""
+    console = Console(stderr=True)
+    status = Status("", console=console)
+    began = time.monotonic()
+
+    def tell(what: str) -> None:
+        if console.is_terminal and time.monotonic() - began >= SHOW_AFTER_S:
+            status.update(what)
+            status.start()
+
+    try:
+        yield tell
+    finally:
+        status.stop()
+
+
+@click.command("merge")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--from",
+    "others",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="A folder with worker files copied from another machine: a run folder, or one of worker-*.csv. Repeatable.",
+)
+def command(run: Path, others: tuple[Path, ...]) -> None:
+    """Merge the raw files of the run folder RUN, judge every stage and write requests.csv, summary.json and report.md.
+
+    It can be repeated at any time; the raw files stay as they are.
+
+    \b
+    Exit status: 0 ran and was judged (a failing top stage is a success: the boundary was found)
+                 2 wrong usage, or nothing was sent
+                 4 a stage is invalid or undetermined, or arrivals were lost
+    """
+    with shown_progress() as progress:
+        reported = merge_run(run, others, progress)
+    print_reported(reported, Console())
+    sys.exit(exit_code(reported.summary))

@@ -1,0 +1,62 @@
+"""The result in the terminal: the ladder, what ails each stage that did not pass, the verdict, where the report is."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from llm_locust.records import format_slo
+from llm_locust.records.summary import RunSummary
+from llm_locust.report.ladder import COLUMNS, FEW_NOTE, has_marks
+from llm_locust.report.run import Reported
+
+WIDE = 96
+"""Terminal columns that all columns of the ladder need."""
+
+_STYLE = {"pass": "green", "fail": "red", "invalid": "yellow", "undetermined": "yellow"}
+"""Colour only repeats what the word says; without a terminal rich leaves it out."""
+
+
+def print_reported(reported: Reported, console: Console) -> None:
+    """Print a judged run. Text that may come from elsewhere is never read as markup."""
+    summary = reported.summary
+    columns = tuple(c for c in COLUMNS if console.width >= WIDE or not c.wide)
+    if summary.stages:
+        console.print(_ladder(summary, console))
+        notes = [FEW_NOTE] if has_marks(summary.stages, columns) else []
+        if any(stage.mode == "closed" for stage in summary.stages):
+            notes.append("C=n is a closed loop that keeps n requests in flight")
+        for note in notes:
+            console.print(Text(note), soft_wrap=False)
+    for stage in summary.stages:
+        strength = f" ({stage.verdict.strength})" if stage.verdict.strength else ""
+        line = Text(f"{stage.label}: ")
+        line.append(f"{stage.verdict.result}{strength}", style=_STYLE.get(stage.verdict.result, ""))
+        line.append(f" - {stage.verdict.sentence}")
+        console.print(line)
+    console.print()
+    limits = format_slo(summary.slo) or "none chosen"
+    after = ", set after the run" if summary.limits_set == "after" else ""
+    console.print(Text(f"Limits in ms: {limits}{after}"))
+    console.print(Text(summary.verdict, style="bold"))
+    # A path is for copying: it is not broken over lines.
+    console.print(Text(f"Report: {reported.report}"), soft_wrap=True)
+
+
+def _ladder(summary: RunSummary, console: Console) -> Table:
+    columns = [column for column in COLUMNS if console.width >= WIDE or not column.wide]
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
+    for column in columns:
+        table.add_column(
+            Text(f"{column.name}\n{column.unit}"), justify="left" if column.text else "right", no_wrap=True
+        )
+    for stage in summary.stages:
+        table.add_row(
+            *(
+                Text(column.cell(stage), style=_STYLE.get(stage.verdict.result, "") if column.name == "result" else "")
+                for column in columns
+            )
+        )
+    return table

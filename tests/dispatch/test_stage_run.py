@@ -1,0 +1,169 @@
+"""A stage on a worker: arrivals are open, every one that was due gets exactly one row, and a cap is a wait on record."""
+
+import gevent
+import pytest
+
+from llm_locust.records import RequestRecord
+from tests.dispatch.fakes import Bench, Builder, burst
+
+
+def by_index(bench: Bench) -> list[RequestRecord]:
+    return sorted(bench.rows.terminal, key=lambda record: record.index)
+
+
+def test_arrivals_do_not_wait_for_completions() -> None:
+    bench = Bench(burst(20))
+    bench.start()
+    bench.server.await_requests(20)  # not one reply has been given
+    assert bench.stage.in_flight == 20
+    for place in range(20):
+        bench.server.answer(place)
+    bench.await_over()
+    assert bench.outcomes() == dict.fromkeys(range(20), "ok")
+
+
+def test_planned_times_are_the_plans_own_whatever_happened_before() -> None:
+    bench = Bench(burst(3), at_once=True)
+    bench.start()
+    bench.await_over()
+    start = bench.stage.start_ns
+    assert [record.planned_ns for record in by_index(bench)] == [start, start + 1_000_000, start + 2_000_000]
+    for record in by_index(bench):
+        assert record.planned_ns is not None
+        assert record.dispatched_ns is not None
+        assert record.sent_ns is not None
+        assert record.planned_ns <= record.dispatched_ns <= record.sent_ns
+
+
+@pytest.mark.parametrize("of", [1, 2, 3])
+def test_the_workers_take_every_arrival_exactly_once(of: int) -> None:
+    indices: list[int] = []
+    for rank in range(of):
+        bench = Bench(burst(10, first_index=100), rank=rank, of=of, at_once=True)
+        bench.start()
+        bench.await_over()
+        indices += bench.outcomes()
+    assert sorted(indices) == list(range(100, 110))
+
+
+def test_a_cap_holds_arrivals_back_in_order_and_the_wait_is_on_record() -> None:
+    bench = Bench(burst(3), cap=1)
+    bench.start()
+    bench.server.await_requests(1)
+    while bench.stage.taken < 3:
+        gevent.sleep(0.001)
+    assert len(bench.server.waiting) == 1
+    for place in range(3):
+        bench.server.answer(place)
+        if place < 2:
+            bench.server.await_requests(place + 2)
+    bench.await_over()
+    first, second, third = by_index(bench)
+    assert [request.body for request, _ in bench.server.waiting] == [b"run.0", b"run.1", b"run.2"]
+    assert second.sent_ns is not None
+    assert third.sent_ns is not None
+    assert second.sent_ns >= (first.end_ns or 0)
+    assert third.sent_ns >= (second.end_ns or 0)
+
+
+def test_the_cap_of_a_run_is_split_over_the_workers_without_losing_a_place() -> None:
+    from llm_locust.dispatch.stage_run import _share
+
+    assert [_share(8, rank, 3) for rank in range(3)] == [3, 3, 2]
+    assert _share(None, 0, 3) is None
+
+
+def test_an_arrival_held_back_past_the_deadline_is_not_sent() -> None:
+    bench = Bench(burst(3), cap=1, deadline_s=0.05)
+    bench.start()
+    bench.await_over()  # the first times out at its deadline; the others have then waited longer than theirs
+    assert bench.outcomes()[0] == "timeout"
+    assert set(bench.outcomes()) == {0, 1, 2}
+    assert "not_sent" in bench.outcomes().values()
+    assert all(record.end_ns is not None for record in bench.rows.terminal)
+
+
+def test_an_interrupt_accounts_for_every_planned_arrival_and_lets_the_flying_ones_land() -> None:
+    bench = Bench(burst(2, rate_rps=1.0, window_s=3600.0, cooldown_s=10.0))
+    bench.start()
+    bench.server.await_requests(1)
+    bench.stage.end_arrivals("stopped")
+    assert not bench.stage.over.is_set()  # one is still in flight
+    bench.server.answer(0)
+    bench.await_over()
+    outcomes = bench.outcomes()
+    assert outcomes.pop(0) == "ok"
+    assert outcomes == dict.fromkeys(range(1, 3600), "not_sent")
+    assert bench.stage.taken == 3600  # the ten cool-down arrivals never came due
+    assert {record.error for record in by_index(bench)[1:]} == {"stopped"}
+
+
+def test_the_regular_end_of_a_cooldown_withdraws_what_was_not_due_yet() -> None:
+    bench = Bench(burst(1, rate_rps=1.0, window_s=1.0, cooldown_s=3600.0), at_once=True)
+    bench.start()
+    bench.server.await_requests(1)
+    bench.stage.end_arrivals(None)
+    bench.await_over()
+    assert bench.outcomes() == {0: "ok"}
+
+
+def test_cancelling_ends_everything_at_once_and_loses_no_row() -> None:
+    bench = Bench(burst(4), cap=2)
+    bench.start()
+    bench.server.await_requests(2)
+    while bench.stage.taken < 4:
+        gevent.sleep(0.001)
+    bench.stage.cancel()
+    bench.await_over()
+    assert bench.outcomes() == {0: "cancelled", 1: "cancelled", 2: "not_sent", 3: "not_sent"}
+
+
+def test_an_error_in_the_users_own_request_is_ours_and_not_the_servers() -> None:
+    bench = Bench(burst(2), builder=Builder(fails_from=2), at_once=True)  # the first was the trial before load
+    bench.start()
+    bench.await_over()
+    assert sorted(bench.outcomes().values()) == ["generator_error", "ok"]
+    assert bench.stage.error == "KeyError: 'no such field'"
+
+
+def test_a_request_that_cannot_be_built_at_all_fails_before_load() -> None:
+    with pytest.raises(KeyError):
+        Bench(burst(2), builder=Builder(fails_from=0))
+
+
+def test_every_record_is_observed_once() -> None:
+    bench = Bench(burst(5), at_once=True)
+    bench.start()
+    bench.await_over()
+    assert sorted(record.index for record in bench.observed) == [0, 1, 2, 3, 4]
+
+
+def test_a_closed_loop_sends_the_next_when_the_last_has_ended_and_writes_it_down_first() -> None:
+    bench = Bench(burst(1, mode="closed", rate_rps=None, concurrency=1, window_s=None))
+    bench.start()
+    bench.stage.open_window(bench.clock.now_ns())
+    turns = gevent.spawn(lambda: [bench.stage.turn(bench.builder, "U") for _ in range(2)])
+    bench.server.await_requests(1)
+    assert [row.index for row in bench.rows.issued] == [0]
+    bench.server.answer(0)
+    bench.server.await_requests(2)
+    bench.stage.end_arrivals("stopped")
+    bench.server.answer(1)
+    turns.join(5)
+    bench.await_over()
+    assert bench.outcomes() == {0: "ok", 1: "ok"}
+    assert {record.phase for record in bench.rows.terminal} == {"measure"}
+    assert {record.planned_ns for record in bench.rows.terminal} == {None}
+
+
+def test_a_closed_loop_user_that_locust_removes_leaves_its_request_to_end() -> None:
+    bench = Bench(burst(1, mode="closed", rate_rps=None, concurrency=1, window_s=None))
+    bench.start()
+    user = gevent.spawn(bench.stage.turn, bench.builder, "U")
+    bench.server.await_requests(1)
+    user.kill()
+    assert bench.rows.terminal == []
+    bench.server.answer(0)
+    bench.stage.end_arrivals("stopped")
+    bench.await_over()
+    assert bench.outcomes() == {0: "ok"}

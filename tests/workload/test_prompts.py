@@ -1,0 +1,99 @@
+"""Workloads: the same prompt for the same index everywhere, and a bad line is named."""
+
+from pathlib import Path
+
+import pytest
+
+from llm_locust.records import UsageError
+from llm_locust.records.run import WorkloadSpec
+from llm_locust.workload import PromptsFile, SyntheticPrompts, load_workload, workload_of
+
+
+def write(tmp_path: Path, *lines: str) -> str:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def test_prompts_are_taken_in_the_files_order_and_again_from_the_start(tmp_path: Path) -> None:
+    workload = PromptsFile(write(tmp_path, '{"prompt": "a"}', "", '{"prompt": "b", "max_tokens": 5}'), max_tokens=9)
+    assert [workload.prompt(index).prompt for index in range(4)] == ["a", "b", "a", "b"]
+    assert [workload.prompt(index).max_tokens for index in range(2)] == [9, 5]
+    assert workload.facts.prompts == 2
+    assert workload.facts.kind == "representative"
+
+
+def test_output_tokens_is_another_name_for_max_tokens(tmp_path: Path) -> None:
+    assert PromptsFile(write(tmp_path, '{"prompt": "a", "output_tokens": 3}'), 9).prompt(0).max_tokens == 3
+
+
+def test_a_text_becomes_a_message_and_messages_become_a_text(tmp_path: Path) -> None:
+    workload = PromptsFile(
+        write(
+            tmp_path,
+            '{"prompt": "hi"}',
+            '{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]}',
+        ),
+        9,
+    )
+    assert workload.prompt(0).chat == [{"role": "user", "content": "hi"}]
+    assert workload.prompt(1).text == "s\n\nu"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("{", "not JSON"),
+        ("[]", "Expected `object`"),
+        ('{"prompt": 5}', "Expected `str | null`"),
+        ("{}", 'either "prompt" or "messages"'),
+        ('{"prompt": "a", "messages": []}', 'either "prompt" or "messages"'),
+        ('{"prompt": ""}', "empty"),
+        ('{"messages": []}', "empty"),
+        ('{"prompt": "a", "max_tokens": 0}', "at least 1"),
+    ],
+)
+def test_a_bad_line_is_named_with_file_line_and_reason(tmp_path: Path, line: str, says: str) -> None:
+    path = write(tmp_path, *['{"prompt": "good"}'] * 6, line)
+    with pytest.raises(UsageError) as error:
+        PromptsFile(path, 9)
+    assert str(error.value).startswith(f"{path}:7: ")
+    assert says in str(error.value)
+
+
+def test_invalid_utf8_is_named_like_any_bad_line(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_bytes(b'{"prompt": "ok"}\n{"prompt": "\xff"}\n')
+    with pytest.raises(UsageError, match=r"p\.jsonl:2: "):
+        PromptsFile(str(path), 9)
+
+
+def test_a_missing_or_empty_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        PromptsFile(str(tmp_path / "none.jsonl"), 9)
+    with pytest.raises(UsageError, match="no prompts in it"):
+        PromptsFile(write(tmp_path, ""), 9)
+
+
+def test_a_byte_order_mark_and_crlf_are_read_past(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"prompt": "a"}\r\n{"prompt": "b"}')
+    assert PromptsFile(str(path), 9).facts.prompts == 2
+
+
+def test_synthetic_prompts_differ_by_index_and_seed_and_are_the_same_in_every_process() -> None:
+    one, again, other = SyntheticPrompts(1, 9), SyntheticPrompts(1, 9), SyntheticPrompts(2, 9)
+    assert one.prompt(5) == again.prompt(5)
+    assert len({one.prompt(index).sha256 for index in range(500)}) == 500
+    assert one.prompt(5).prompt != other.prompt(5).prompt
+    assert one.facts.kind == "synthetic"
+
+
+def test_a_worker_with_another_prompts_file_is_told_so(tmp_path: Path) -> None:
+    path = write(tmp_path, '{"prompt": "a"}')
+    digest = load_workload(path, seed=1, max_tokens=9).facts.sha256
+    spec = WorkloadSpec(prompts_file=path, seed=1, max_tokens=9, sha256=digest)
+    assert workload_of(spec).facts.sha256 == digest
+    write(tmp_path, '{"prompt": "b"}')
+    with pytest.raises(UsageError, match="not the same here as on the master"):
+        workload_of(spec)
