@@ -45,10 +45,11 @@ def summarise_stage(stage: StageManifest, rows: pd.DataFrame, slo: dict[str, flo
     error_rate = share(failed, measured)
     closed = stage.spec.mode == "closed"
     trend_found = None if closed else in_flight_trend(rows, in_batch, window)
+    percentiles = stage_percentiles(part, ok)
     health = generator_health(stage, rows, in_batch, slo)
     interrupted = stage.interrupted
     if interrupted is None and stage.end_ns is None:
-        interrupted = "the run died before the stage had ended"
+        interrupted = "the stage has no end: the run died, or is still going"
     evidence = Evidence(
         planned=len(rows),
         measured=measured,
@@ -65,6 +66,7 @@ def summarise_stage(stage: StageManifest, rows: pd.DataFrame, slo: dict[str, flo
         generator=health,
         interrupted=interrupted,
         seconds=seconds,
+        cap_wait_p95_ms=percentiles["cap_wait_p95_ms"].value,
     )
     summary = StageSummary(
         stage=stage.spec.stage,
@@ -105,7 +107,7 @@ def summarise_stage(stage: StageManifest, rows: pd.DataFrame, slo: dict[str, flo
         limits=judged.limits,
         drain_seconds=drain_seconds(stage, rows),
         in_flight_trend=trend_found,
-        percentiles=stage_percentiles(part, ok),
+        percentiles=percentiles,
         tpot_not_applicable=int((ok["tpot_state"] == NOT_APPLICABLE).sum()),
         tpot_missing=int((ok["tpot_state"] == MISSING).sum()),
         buffered_requests=int(buffered(part).sum()),

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from llm_locust.analysis.words import counts, number, percent
 from llm_locust.records.summary import (
     FailingDimension,
+    Figure,
     Gate,
     GeneratorHealth,
     InFlightTrend,
@@ -42,6 +43,8 @@ class Evidence(NamedTuple):
     generator: GeneratorHealth
     interrupted: str | None
     seconds: float | None
+    cap_wait_p95_ms: Figure
+    """Named in the sentence when it is felt: limits from ``sent`` on do not see it."""
 
 
 def default_gates(evidence: Evidence) -> list[Gate]:
@@ -127,6 +130,9 @@ def _shown(evidence: Evidence) -> str:
     if evidence.trend is not None:
         parts.append(f"in-flight {evidence.trend.state}")
     parts.append(f"{evidence.measured} measured")
+    wait = evidence.cap_wait_p95_ms
+    if wait == "inf" or (isinstance(wait, float) and wait > evidence.generator.lag_bound_ms):
+        parts.append(f"held back by --max-in-flight for P95 {number(wait)} ms, which only limits from arrival count")
     if not evidence.limits:
         parts.append("no limits were chosen, so latency was not judged")
     return ", ".join(parts)
@@ -161,7 +167,7 @@ def _failing_dimensions(evidence: Evidence, gates: list[Gate]) -> list[FailingDi
             if limit.missed
         ]
     if evidence.failed and failed & {"attainment", "error_rate"}:
-        detail = f"{evidence.failed} of {evidence.measured} failed ({counts(bad)})"
+        detail = f"{evidence.failed} of {evidence.measured} failed: {counts(bad)}"
         found.append((evidence.failed, FailingDimension(name="error_rate", detail=detail)))
     if "oom" in failed:
         detail = f"{evidence.oom} requests found the server out of memory"

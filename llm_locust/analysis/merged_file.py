@@ -35,16 +35,11 @@ def read_merged(path: Path) -> pd.DataFrame:
     Raises:
         UsageError: there is none, or it was written by another version.
     """
-    types = {
-        name: "str"
-        if name in STRING_COLUMNS or name in DERIVED_STRING_COLUMNS
-        else "Int64"
-        if name in COLUMNS or name == "good"
-        else "float64"
-        for name in MERGED_COLUMNS
-    }
+    integers = {*COLUMNS, "good"} - STRING_COLUMNS
+    milliseconds = [name for name in DERIVED_COLUMNS if name not in integers and name not in DERIVED_STRING_COLUMNS]
+    types = {name: "Int64" if name in integers else "str" for name in MERGED_COLUMNS}
     try:
-        rows = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=[""], float_precision="round_trip")
+        rows = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=[""])
     except FileNotFoundError:
         raise UsageError(f"{path.parent} has no {path.name}: run llm-locust merge {path.parent} first") from None
     except (ValueError, TypeError) as error:
@@ -53,4 +48,5 @@ def read_merged(path: Path) -> pd.DataFrame:
         raise UsageError(
             f"{path}: not the columns of this version; run llm-locust merge {path.parent} to write it anew"
         )
-    return rows
+    # The parser's own conversion is a digit off now and then in older versions of pandas; Python's never is.
+    return rows.assign(**{name: rows[name].astype("object").astype("float64") for name in milliseconds})

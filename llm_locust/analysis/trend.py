@@ -105,4 +105,4 @@ def trend(means: npt.NDArray[np.float64], arrivals: int) -> InFlightTrend:
             f"{arrivals} arrivals are too few: even a server that left {VISIBLE_OVERLOAD:.0%} of them undone "
             "could look like this",
         )
-    return said("flat", f"{moved[0].upper() + moved[1:]}: within the noise")
+    return said("flat", f"{moved}, which is within the noise")

@@ -118,7 +118,7 @@ def output_tokens_in_window(rows: pd.DataFrame, window: Window) -> float | None:
     gaps = rows["gaps_us"]
     for k in np.flatnonzero(straddles):
         total += _straddling_tokens(tokens[k], first[k], last[k], gaps.iloc[k], end)
-    return total
+    return float(total)
 
 
 def _straddling_tokens(tokens: float, first: float, last: float, gaps_us: object, end: float) -> float:

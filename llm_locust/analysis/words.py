@@ -16,7 +16,7 @@ def number(value: Figure | str, digits: int = 4) -> str:
     if isinstance(value, str):
         return value
     if value == 0 or abs(value) >= 10**digits:
-        return f"{value:,.0f}"
+        return f"{value:.0f}"
     text = f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 

@@ -32,12 +32,12 @@ ENGINES = {
     "simulator": Ladder(
         serve="simulate --slots 8 --decode-ms 20 --prefill-tps 8000",
         locust="--rates 2,6,14 --stage-time 15 --warmup-time 3 --cooldown 3 "
-        "--max-tokens 32 --deadline 15 --slo ttft=500,tpot=60,e2e=3000",
+        "--max-tokens 32 --deadline 15 --slo ttft=1000,tpot=60,e2e=3000",
     ),
-    # One CPU thread makes some 100 tokens/s in all: 16-token replies at 0.7/s are easy, at 8/s they are not.
+    # One CPU thread makes some 100 tokens/s in all: 16-token replies at 0.4/s are easy, at 4/s they are not.
     "llama": Ladder(
         serve="llama --slots 4",
-        locust="--rates 0.7,2,8 --stage-time 15 --warmup-time 3 --cooldown 3 "
+        locust="--rates 0.4,0.8,4 --stage-time 15 --warmup-time 3 --cooldown 3 "
         "--max-tokens 16 --deadline 20 --slo ttft=1000,tpot=150,e2e=4000",
     ),
 }
@@ -97,7 +97,8 @@ def command(engine: str, workers: int, run_dir: str) -> None:
     files = f"{bundled('locustfiles') / 'chat.py'},{bundled('shapes') / 'rate_ladder.py'}"
     with serving(ladder.serve) as url:
         run = [sys.executable, "-m", "locust", "-f", files, "--headless", "--only-summary", "--loglevel", "WARNING"]
-        run += ["--processes", str(workers), "--master-bind-port", str(_free_port()), "--host", url]
+        port = str(_free_port())
+        run += ["--processes", str(workers), "--master-bind-port", port, "--master-port", port, "--host", url]
         run += [*ladder.locust, "--run-dir", run_dir]
         click.echo(f"$ {' '.join(run[1:])}", err=True)
         try:

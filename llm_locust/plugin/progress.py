@@ -93,10 +93,13 @@ class RunProgress:
             return "draining", None, 1.0
         if record.window_end_ns is None:
             return "closed loop", None, 0.0
+        name = "warm-up" if now < record.window_start_ns else "window"
         end_ns = record.window_end_ns
-        name = "warm-up" if now < record.window_start_ns else "window" if now < end_ns else "cool-down"
-        whole = end_ns - record.start_ns
-        return name, max(end_ns - now, 0) / NS_PER_S, min(max((now - record.start_ns) / whole, 0.0), 1.0)
+        if now >= end_ns:
+            name = "cool-down"
+            end_ns += round(record.spec.cooldown_s * NS_PER_S)
+        share = (now - record.start_ns) / max(record.window_end_ns - record.start_ns, 1)
+        return name, max(end_ns - now, 0) / NS_PER_S, min(max(share, 0.0), 1.0)
 
     def _let_log_lines_pass(self) -> None:
         """Log handlers hold the stream as it was; without this their lines would be written into the bar."""

@@ -12,7 +12,7 @@ from llm_locust.records import format_slo
 from llm_locust.records.summary import Figure, Gate, Interval, RunSummary, StageSummary
 from llm_locust.report.ladder import COLUMNS, FEW_NOTE, has_marks
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$])")
+_SPECIAL = re.compile(r"([\\`*_\[\]<#|~&$])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
 
 _PERCENTILE_ROWS: tuple[tuple[str, str, tuple[str, str, str]], ...] = (
@@ -182,7 +182,7 @@ def _percentiles(stage: StageSummary) -> str:
     rows = []
     for label, unit, names in _PERCENTILE_ROWS:
         known = [stage.percentiles[name] for name in names if name]
-        if not any(found.n for found in known):
+        if not any(found.n for found in known) or (names[0].endswith("_all") and not stage.failed):
             continue
         cells, bounds = [], []
         for name in names:

@@ -37,6 +37,10 @@ def print_reported(reported: Reported, console: Console) -> None:
         line.append(f" - {stage.verdict.sentence}")
         console.print(line)
     console.print()
+    if summary.state != "complete":
+        console.print(
+            Text(f"State of the run: {summary.state}{f' ({summary.state_reason})' if summary.state_reason else ''}")
+        )
     limits = format_slo(summary.slo) or "none chosen"
     after = ", set after the run" if summary.limits_set == "after" else ""
     console.print(Text(f"Limits in ms: {limits}{after}"))

@@ -18,7 +18,7 @@ from llm_locust.records import UsageError
 from llm_locust.simulator.connection import ClientGone, Connection
 from llm_locust.simulator.dialect import Ask, Dialect, Refused
 from llm_locust.simulator.engine import Job, Token
-from llm_locust.simulator.faults import Fault, parse_fault
+from llm_locust.simulator.faults import AFTER_TOKENS, Fault, parse_fault
 from llm_locust.simulator.http import LAST_CHUNK, Request, Response, chunk, head
 from llm_locust.simulator.ollama import OllamaDialect, PreloadAsked
 from llm_locust.simulator.options import Options
@@ -208,7 +208,7 @@ class Generations:
         except _Stopped:
             wire.end(writer.aborted(), clean=bool(writer.aborted()))
             raise
-        if exchange.strikes(len(exchange.words)):
+        if exchange.has(*AFTER_TOKENS):
             return self._strike(exchange, wire, len(exchange.words))
         if exchange.fault is not None and exchange.fault.name == "slow-usage":
             gevent.sleep(exchange.fault.amount / 1000)

@@ -12,6 +12,9 @@ from llm_locust.simulator.engine import EngineConfig
 from llm_locust.simulator.faults import FaultMix, parse_fault_mix
 from llm_locust.simulator.kv_cache import blocks_for
 
+READY_PREFIX = "listening on "
+"""How the one line on standard output begins; the base URL follows."""
+
 _RANGES: dict[str, tuple[float, float]] = {
     "port": (0, 65_535),
     "slots": (1, 100_000),

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-Value = str | int | float | bool | Path | Sequence[str] | None
+from llm_locust.simulator.options import READY_PREFIX
 
-_READY = "listening on "
+Value = str | int | float | bool | Path | Sequence[str] | None
 
 
 class Running(NamedTuple):
@@ -108,9 +108,9 @@ class SimulatorProcess:
                 raise RuntimeError(f"the simulator ended at once; it said: {self.errors()}")
             line += piece
         text = line.decode().strip()
-        if not text.startswith(_READY):
+        if not text.startswith(READY_PREFIX):
             raise RuntimeError(f"the simulator should say where it listens, but said: {text}")
-        return text.removeprefix(_READY)
+        return text.removeprefix(READY_PREFIX)
 
 
 @contextlib.contextmanager

@@ -15,13 +15,11 @@ from gevent.server import StreamServer
 from llm_locust.records import Clock, UsageError
 from llm_locust.simulator.app import App
 from llm_locust.simulator.connection import ClientGone, Connection
-from llm_locust.simulator.options import Options
+from llm_locust.simulator.options import READY_PREFIX, Options
 from llm_locust.simulator.truth_log import TruthLog
 
 _BACKLOG = 4096
 _STOP_SECONDS = 2.0
-READY = "listening on "
-"""How the one line on standard output begins; the base URL follows."""
 
 
 def serve(options: Options) -> None:
@@ -40,7 +38,7 @@ def serve(options: Options) -> None:
         watchers = [gevent.signal_handler(number, stop.set) for number in (signal.SIGTERM, signal.SIGINT)]
         try:
             host = f"[{options.host}]" if ":" in options.host else options.host
-            sys.stdout.write(f"{READY}http://{host}:{server.server_port}\n")
+            sys.stdout.write(f"{READY_PREFIX}http://{host}:{server.server_port}\n")
             sys.stdout.flush()
             stop.wait()
         finally:

@@ -189,13 +189,11 @@ class _Exchange:
         """Do it all; afterwards the decoder and the fields here hold what happened."""
         deadline = gevent.Timeout(self._deadline_s)
         try:
-            deadline.start()
             if not self._client._addresses:
-                self._client._addresses_once()
-                deadline.cancel()  # looking a name up is not yet sending
-                deadline.start()
+                self._look_up()  # which is not yet sending
             self._sent_ns = self._clock.now_ns()
             self._deadline_ns = self._sent_ns + int(self._deadline_s * NS_PER_S)
+            deadline.start()
             self._attempt(data, may_reuse=True)
             if self._stale():
                 self._drop_connection()
@@ -235,6 +233,19 @@ class _Exchange:
             )
         reply.read_lag_ns = self._read_lag_ns
         return reply
+
+    def _look_up(self) -> None:
+        # A limit of its own: libev starts a stopped timer again with what was left of it.
+        limit = gevent.Timeout.start_new(self._deadline_s)
+        try:
+            self._client._addresses_once()
+        except gevent.Timeout as expired:
+            if expired is not limit:
+                raise
+            text = f"{self._client.target.host} was not resolved within {self._deadline_s:g} s"
+            raise NoConnection(Outcome.GENERATOR_ERROR, text) from None
+        finally:
+            limit.close()
 
     def _attempt(self, data: bytes, *, may_reuse: bool) -> None:
         connection = self._connection = self._client._take_idle() if may_reuse else None
@@ -317,8 +328,6 @@ class _Exchange:
         )
 
     def _out_of_time(self) -> Failure:
-        if self._sent_ns is None:
-            return Failure(Outcome.GENERATOR_ERROR, f"{self._client.target.host} was not resolved within the deadline")
         return Failure(Outcome.TIMEOUT, f"the deadline of {self._deadline_s:g} s passed")
 
 

