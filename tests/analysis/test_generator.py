@@ -59,6 +59,12 @@ def test_two_late_of_200_are_within_p99_and_three_are_not(run: RunBuilder, stage
     assert verdict.sentence.startswith("generator-limited: dispatch was late")
 
 
+def test_a_lag_equal_to_the_bound_is_within_it(run: RunBuilder, stage: StageBuilder) -> None:
+    stage.requests(200, lag=10)
+    assert health(run).dispatch_lag_p99_ms == 10.0
+    assert health(run).valid
+
+
 def test_waiting_under_a_cap_is_a_result_and_not_a_fault(run: RunBuilder, stage: StageBuilder) -> None:
     stage.requests(200, cap_wait=5000)
     assert health(run).valid

@@ -215,6 +215,16 @@ def test_cooldown_rows_of_a_run_that_died_before_planning_them_count_as_due(tmp_
     assert "the run died, or is still going" in summary.stages[0].verdict.sentence
 
 
+def test_cooldown_rows_without_plan_are_an_error_in_a_stage_that_ended(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path)
+    stage = run.stage(rate=1, window=10, cooldown=5)
+    stage.requests(10)
+    stage.request(11.0)
+    stage.due.pop()
+    with pytest.raises(UsageError, match=r"index 10 \(stage 0, cooldown\)"):
+        merge_run(run.write())
+
+
 def test_a_closed_loop_has_issued_rows_for_a_plan(tmp_path: Path) -> None:
     run = RunBuilder(tmp_path)
     stage = run.stage(concurrency=1, window=10)

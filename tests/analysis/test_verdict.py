@@ -235,3 +235,19 @@ def test_the_fixed_limitations_are_always_there(run: RunBuilder) -> None:
     limitations = judged(run).limitations
     assert "Goodput is not answer quality, not maximum sustainable capacity and not a number of users." in limitations
     assert "The server's own queue was not read: waiting_trend took no part in the verdict." in limitations
+
+
+def test_a_value_equal_to_its_gate_holds(run: RunBuilder) -> None:
+    add(run, 2, good=95, slow=4, failed=1)
+    gates = {gate.name: gate for gate in judged(run).stages[0].verdict.gates}
+    assert (gates["attainment"].value, gates["attainment"].passed) == (0.95, True)
+    assert (gates["error_rate"].value, gates["error_rate"].passed) == (0.01, True)
+
+
+def test_a_round_that_failed_fails_its_rate_though_another_was_invalid(run: RunBuilder) -> None:
+    run.stage(rate=2, stage=0, round=0).requests(100, lag=80)
+    add(run, 2, good=50, slow=50, stage=0, round=1)
+    summary = judged(run)
+    assert [stage.verdict.result for stage in summary.stages] == ["invalid", "fail"]
+    assert summary.first_failing_rate_rps == 2.0
+    assert exit_code(summary) == 4
