@@ -1,42 +1,85 @@
-"""Facts that a server tells when asked: its version, its models, and whether it is a synthetic engine."""
+"""Facts that a server tells when asked: which engine it is, its version, its models, and whether it is synthetic."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import msgspec
-import requests
+
+from llm_locust.telemetry.probe import NoPage, Page, Probe
+
+PAGE_S = 3.0
+"""How long one page may take."""
+
+_OWNERS = {"vllm": "vLLM", "sglang": "SGLang", "llamacpp": "llama.cpp"}
+"""What engines write as ``owned_by`` of their models."""
 
 
 class TargetFacts(msgspec.Struct, kw_only=True):
     """What could be learned; ``None`` where the server did not say."""
 
+    engine: str | None = None
+    """``vLLM``, ``SGLang``, ``llama.cpp``, ``Ollama``, or the name that a synthetic engine gives itself."""
     version: str | None = None
+    """The version as the engine writes it."""
     models: list[str] | None = None
+    """The names under ``/v1/models``, in the server's order; ``None`` when it has no such page, or keeps it closed."""
     synthetic: bool = False
 
 
-def ask_target(base_url: str, headers: dict[str, str], timeout_s: float = 3.0) -> TargetFacts:
-    """Ask ``/version`` (vLLM, the synthetic engine) and ``/v1/models``. What does not answer stays unknown."""
-    base = base_url.rstrip("/")
-    version = _get_json(f"{base.removesuffix('/v1')}/version", headers, timeout_s)
-    models = _get_json(f"{base.removesuffix('/v1')}/v1/models", headers, timeout_s)
+def ask_target(
+    base_url: str,
+    headers: Mapping[str, str],
+    timeout_s: float = PAGE_S,
+    *,
+    ca_file: str | None = None,
+    insecure: bool = False,
+) -> TargetFacts:
+    """Ask once, without waiting for anything; what does not answer stays unknown.
+
+    Raises:
+        UsageError: a base URL that is none, a header with a line break, or a CA file that cannot be read.
+    """
+    probe = Probe(base_url, headers, ca_file=ca_file, insecure=insecure)
+    return read_facts(probe, _page(probe, "/v1/models", timeout_s), timeout_s)
+
+
+def read_facts(probe: Probe, models_page: Page | None, timeout_s: float = PAGE_S) -> TargetFacts:
+    """The facts in an answer to ``/v1/models``, and what the engine behind it tells on pages of its own.
+
+    vLLM (and the synthetic engine) have ``/version``, llama.cpp ``/props``, Ollama ``/api/version``.
+    """
     facts = TargetFacts()
-    if isinstance(version, dict):
-        facts.version = str(version["version"]) if "version" in version else None
-        facts.synthetic = version.get("synthetic") is True
-    if isinstance(models, dict) and isinstance(models.get("data"), list):
-        facts.models = [str(model.get("id")) for model in models["data"] if isinstance(model, dict)]
+    if models_page is not None:
+        cards = models_page.json().get("data")
+        if isinstance(cards, list):
+            named = [card for card in cards if isinstance(card, dict) and isinstance(card.get("id"), str)]
+            facts.models = [card["id"] for card in named]
+            owners = (str(card.get("owned_by")) for card in named)
+            facts.engine = next((_OWNERS[owner] for owner in owners if owner in _OWNERS), None)
+        if models_page.server == "llama.cpp":
+            facts.engine = "llama.cpp"
+    if facts.engine == "llama.cpp":
+        facts.version = _string(_page(probe, "/props", timeout_s), "build_info")
+        return facts
+    page = _page(probe, "/version", timeout_s)
+    facts.version = _string(page, "version")
+    if facts.version is not None:
+        facts.synthetic = page is not None and page.json().get("synthetic") is True
+        facts.engine = _string(page, "engine") if facts.synthetic else facts.engine
+    elif facts.engine is None:
+        facts.version = _string(_page(probe, "/api/version", timeout_s), "version")
+        facts.engine = "Ollama" if facts.version is not None else None
     return facts
 
 
-def _get_json(url: str, headers: dict[str, str], timeout_s: float) -> Any:
-    session = requests.Session()
-    session.trust_env = False  # proxies only when asked for
+def _page(probe: Probe, path: str, timeout_s: float) -> Page | None:
     try:
-        reply = session.get(url, headers=headers, timeout=timeout_s, allow_redirects=False)
-        return reply.json() if reply.status_code == 200 else None
-    except (requests.RequestException, ValueError):
+        return probe.get(path, timeout_s=timeout_s)
+    except NoPage:
         return None
-    finally:
-        session.close()
+
+
+def _string(page: Page | None, key: str) -> str | None:
+    value = page.json().get(key) if page is not None else None
+    return value if isinstance(value, str) and value else None

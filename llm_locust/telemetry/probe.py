@@ -1,0 +1,147 @@
+"""One page of the server: a bounded ``GET`` over the very sockets, name resolution and TLS trust that the load uses.
+
+A server that is ready for another client (another certificate store, a proxy from the environment) would not yet be ready
+for the load.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import gevent
+import msgspec
+from gevent import socket as gevent_socket
+
+from llm_locust.records import Clock, Outcome, UsageError
+from llm_locust.streaming.connection import Address, Connection, NoConnection, connect, tls_failure
+from llm_locust.streaming.framing import ResponseFraming
+from llm_locust.streaming.receive_times import ReceiveTimes
+from llm_locust.streaming.redaction import safe_line, secrets_in
+from llm_locust.streaming.reply import Failure
+from llm_locust.streaming.target import Target
+from llm_locust.streaming.tls import tls_context
+
+MAX_PAGE_BYTES = 1024 * 1024
+"""What a server says of itself is far shorter."""
+
+
+class Page(NamedTuple):
+    """An answer, whatever its status."""
+
+    status: int
+    server: str
+    """The ``Server`` header, or the empty string."""
+    body: bytes
+
+    def json(self) -> dict[str, Any]:
+        """The JSON object of a 200; an empty one for everything else."""
+        if self.status != 200:
+            return {}
+        try:
+            return msgspec.json.decode(self.body, type=dict[str, Any])
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return {}
+
+
+class NoPage(Exception):
+    """There was no answer; ``failure`` says why, in one line without secrets."""
+
+    def __init__(self, failure: Failure, *, unknown_name: bool = False) -> None:
+        super().__init__(failure.error)
+        self.failure = failure
+        self.unknown_name = unknown_name
+        """The host's name has no address."""
+
+
+class Probe:
+    """Asks one server for pages. Redirects are not followed, and each page takes a connection of its own.
+
+    Args:
+        base_url: as given for the load; a ``/v1`` at its end is left out, because health and version lie beside it.
+        headers: sent with every page, as the key is.
+        ca_file: PEM certificates to trust instead of the system's.
+        insecure: do not verify the server's certificate.
+
+    Raises:
+        UsageError: a base URL that is none, a header with a line break, or a CA file that cannot be read.
+    """
+
+    def __init__(
+        self, base_url: str, headers: Mapping[str, str], *, ca_file: str | None = None, insecure: bool = False
+    ) -> None:
+        self.target = Target.parse(base_url.strip().rstrip("/").removesuffix("/v1"))
+        for name, value in headers.items():
+            if any(char in name + value for char in "\r\n\0"):
+                raise UsageError(f"header {name!r}: neither name nor value may hold a line break")
+        lines = [f"Host: {self.target.authority}", "User-Agent: llm-locust", "Accept: application/json, */*"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        self._head = "\r\n".join([*lines, "Accept-Encoding: identity", "Connection: close", "", ""]).encode()
+        self._secrets = secrets_in(headers.items())
+        self._tls = tls_context(ca_file, insecure) if self.target.tls else None
+        self._times = ReceiveTimes(Clock())
+
+    def get(self, path: str, *, timeout_s: float) -> Page:
+        """The page at ``path`` under the base URL, within ``timeout_s`` seconds from name to last byte.
+
+        Raises:
+            NoPage: the name is unknown, nobody listens, TLS failed, time ran out, or the answer is not HTTP.
+        """
+        limit = gevent.Timeout.start_new(timeout_s)
+        connection = None
+        try:
+            connection = connect(self._addresses(), self._times, timeout_s=timeout_s)
+            self._secure(connection)
+            connection.send(f"GET {self.target.path(path)} HTTP/1.1\r\n".encode() + self._head)
+            return _read(connection)
+        except gevent.Timeout as expired:
+            if expired is not limit:
+                raise
+            when = "no answer" if connection is not None else "no connection"
+            raise NoPage(Failure(Outcome.TIMEOUT, f"{when} within {timeout_s:g} s")) from None
+        except NoConnection as none:
+            raise NoPage(none.failure) from None
+        except OSError as error:
+            text = f"the connection broke: {error.strerror or error}"
+            raise NoPage(Failure(Outcome.CONNECTION_LOST, text)) from None
+        finally:
+            limit.close()
+            if connection is not None:
+                connection.close()
+
+    def safe(self, text: str) -> str:
+        """``text`` as one bounded line with the secrets of the headers masked."""
+        return safe_line(text, self._secrets)
+
+    def _addresses(self) -> list[Address]:
+        host = self.target.host
+        try:
+            found = gevent_socket.getaddrinfo(host, self.target.port, 0, socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            text = f"cannot resolve {host}: {getattr(error, 'strerror', None) or error}"
+            raise NoPage(Failure(Outcome.GENERATOR_ERROR, text), unknown_name=True) from None
+        return list(dict.fromkeys(Address(family, sockaddr) for family, _, _, _, sockaddr in found))
+
+    def _secure(self, connection: Connection) -> None:
+        if self._tls is None:
+            return
+        try:
+            connection.start_tls(self._tls, self.target.host)
+        except OSError as error:
+            raise tls_failure(error) from None
+
+
+def _read(connection: Connection) -> Page:
+    framing, body = ResponseFraming(), bytearray()
+    while not framing.done and framing.error is None and len(body) <= MAX_PAGE_BYTES:
+        data, _ = connection.receive()
+        if not data:
+            framing.close()
+            break
+        body += framing.feed(data)
+    if framing.error is not None:
+        raise NoPage(Failure(Outcome.PROTOCOL_ERROR, framing.error))
+    if framing.head is None:
+        raise NoPage(Failure(Outcome.CONNECTION_LOST, "the connection was closed without an answer"))
+    return Page(framing.head.status, framing.head.get("server"), bytes(body))
