@@ -8,9 +8,10 @@ import click
 @click.command("options")
 def command() -> None:
     """List the options that our locustfiles and shapes add to `locust`, with their environment variables."""
-    from llm_locust.plugin.options import option_table
+    from llm_locust.plugin.options import OPTIONS
 
-    for flag, variable, default, meaning in option_table():
-        click.echo(f"{flag}  [{variable}{', default ' + default if default else ''}]")
-        click.echo(click.wrap_text(meaning, width=100, initial_indent="    ", subsequent_indent="    "))
+    for option in OPTIONS:
+        default = f", default {option.default}" if option.default is not None else ""
+        click.echo(f"{option.flag} {option.metavar or ''}".rstrip() + f"  [{option.variable}{default}]")
+        click.echo(click.wrap_text(option.meaning, width=100, initial_indent="    ", subsequent_indent="    "))
     click.echo("\nThey can also stand in locust.conf, or in pyproject.toml under [tool.locust], without the dashes.")

@@ -1,5 +1,6 @@
 """Stage control on the master, the dispatcher on the worker, their messages, clocks, record shipping, generator health."""
 
+from llm_locust.dispatch.bounds import Bounds
 from llm_locust.dispatch.controller import FromWorker, ProgressSink, RunController
 from llm_locust.dispatch.link import Link
 from llm_locust.dispatch.messages import Prepared, Progress, Rows, StageDone
@@ -10,6 +11,7 @@ from llm_locust.dispatch.stage_run import RequestBuilder
 from llm_locust.dispatch.worker import WorkerAgent
 
 __all__ = [
+    "Bounds",
     "FromWorker",
     "Link",
     "PinnedUsers",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import IO
-
 from llm_locust.dispatch.link import Link
 from llm_locust.dispatch.messages import Ack, Rows
+from llm_locust.dispatch.row_file import RowFile
 from llm_locust.records import RunFolder
 from llm_locust.records.plan import plan_header_line
 from llm_locust.records.request import header_line
@@ -17,7 +16,9 @@ class Collector:
     def __init__(self, folder: RunFolder, link: Link) -> None:
         self._folder = folder
         self._link = link
-        self._files: dict[tuple[int, bool], IO[str]] = {}
+        self._files: dict[tuple[int, bool], RowFile] = {}
+        self.trouble: str | None = None
+        """Why rows could not be written here; they stay with their worker, and are tried again."""
         self._last_serial: dict[int, int] = {}
 
     def on_rows(self, rows: Rows, client_id: str) -> None:
@@ -25,10 +26,11 @@ class Collector:
         if rows.run_id != self._folder.run_id:
             return
         if rows.serial > self._last_serial.get(rows.worker, 0):
-            file = self._file(rows.worker, rows.issued)
-            file.write(rows.lines)
-            file.flush()
             self._last_serial[rows.worker] = rows.serial
+            try:
+                self._file(rows.worker, rows.issued).append(rows.lines)
+            except OSError as error:
+                self.trouble = f"{self._folder.path} cannot be written: {error.strerror}"
         self._link.send(Ack(serial=rows.serial), client_id)
 
     def close(self) -> None:
@@ -37,10 +39,9 @@ class Collector:
             file.close()
         self._files.clear()
 
-    def _file(self, worker: int, issued: bool) -> IO[str]:
+    def _file(self, worker: int, issued: bool) -> RowFile:
         key = (worker, issued)
         if key not in self._files:
             path = self._folder.worker_csv(worker, issued=issued, shipped=True)
-            self._files[key] = open(path, "a", encoding="utf-8", newline="")  # noqa: SIM115 - closed by close()
-            self._files[key].write(plan_header_line() if issued else header_line())
+            self._files[key] = RowFile(path, plan_header_line() if issued else header_line())
         return self._files[key]

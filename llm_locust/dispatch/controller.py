@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import csv
+import io
 import logging
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import IO, Literal, Protocol
+from typing import Literal, Protocol
 
 import gevent
 import msgspec
 from gevent.event import Event
 
+from llm_locust.dispatch.bounds import Bounds
 from llm_locust.dispatch.collector import Collector
 from llm_locust.dispatch.link import Link
 from llm_locust.dispatch.messages import CloseRun, OpenRun, Prepared, Progress, Rows, StageDone
 from llm_locust.dispatch.roster import Roster
+from llm_locust.dispatch.row_file import RowFile
 from llm_locust.dispatch.stage_control import StageControl
 from llm_locust.records import Clock, Manifest, RunFolder, StageManifest, StageSpec, UsageError, plan_header_line
 from llm_locust.records.run import RunSpec
@@ -63,10 +66,27 @@ class RunController:
         stages: Iterator[StageSpec],
         *,
         stage_count: int | None,
+        bounds: Bounds,
         progress: ProgressSink,
+        before_retry: Callable[[], None],
+        after_stage: Callable[[RunController], str | None],
         on_over: Callable[[RunController], None],
     ) -> None:
         """Make the run folder and its first files.
+
+        Args:
+            link: the line to the workers.
+            clock: the master's clock.
+            roster: who takes part.
+            run: what the workers are told.
+            manifest: what is written down; this controller fills in the stages.
+            stages: the stages; their place in the run and their first index are set here.
+            stage_count: how many stages there will be, if that is known.
+            bounds: budgets of the whole run.
+            progress: shows a person how far the run is.
+            before_retry: called before the next stage when nothing worked in the last; raises UsageError to give up.
+            after_stage: called after each stage; returns why the run should end there, or ``None``.
+            on_over: called when the raw files are complete.
 
         Raises:
             UsageError: the run folder cannot be written.
@@ -78,23 +98,25 @@ class RunController:
         self.manifest = manifest
         self._stages = stages
         self._stage_count = stage_count
+        self._bounds = bounds
+        self._before_retry = before_retry
+        self._after_stage = after_stage
         self._progress = progress
         self._on_over = on_over
         self.folder = RunFolder(run.folder)
         try:
             self.folder.requests_dir.mkdir(parents=True, exist_ok=False)
-            self.folder.plan.write_text(plan_header_line(), encoding="utf-8")
+            self._plan = RowFile(self.folder.plan, plan_header_line())
+            self._generator = RowFile(self.folder.generator, ",".join(GENERATOR_COLUMNS) + "\n")
             self.manifest.save(self.folder.manifest)
-            self._generator: IO[str] = open(self.folder.generator, "w", encoding="utf-8", newline="")  # noqa: SIM115
         except OSError as error:
             raise UsageError(
                 f"--run-dir: the run folder {self.folder.path} cannot be written: {error.strerror}"
             ) from None
-        self._generator_rows = csv.writer(self._generator, lineterminator="\n")
-        self._generator_rows.writerow(GENERATOR_COLUMNS)
         self._collector = Collector(self.folder, link)
         self._control: StageControl | None = None
         self._stop_reason: str | None = None
+        self._ended_by_judgement = False
         self.ending: Ending | None = None
         self.error: str | None = None
         """What a person did wrong, when the run could not go on for that."""
@@ -138,19 +160,33 @@ class RunController:
             control.on_done(told, client_id)
         elif (worker := control.worker_index(client_id)) is not None:
             control.on_progress(told, client_id)
-            self._generator_rows.writerow([worker, *msgspec.structs.astuple(told)])
+            self._note_health(worker, told)
 
     # --- the run ---------------------------------------------------------------------------------------------------
 
     def _run_all(self) -> None:
+        timer = None
+        if self._bounds.max_minutes is not None:
+            why = f"--max-minutes {self._bounds.max_minutes:g} is over"
+            timer = gevent.spawn_later(self._bounds.max_minutes * 60, self.interrupt, why)
         try:
             self._link.send(OpenRun(run=self.run))
-            next_index = 0
+            next_index = sent = output_tokens = 0
             for number, template in enumerate(self._stages):
                 if self._stop_reason is not None:
                     break
                 spec = msgspec.structs.replace(template, stage=number, first_index=next_index)
-                next_index = self._run_stage(spec)
+                if self._control is not None and self._control.broken is not None:
+                    self._before_retry()
+                control = self._run_stage(spec, self._bounds.left(sent, output_tokens))
+                next_index = control.next_index
+                sent += control.sent
+                output_tokens += control.output_tokens
+                if self._stop_reason is None:
+                    spent = control.stop_reason if control.broken is None else None
+                    self._stop_reason = spent or self._collector.trouble
+                if self._stop_reason is None and (verdict := self._after_stage(self)) is not None:
+                    self._stop_reason, self._ended_by_judgement = verdict, True
             self.ending = "complete" if self._stop_reason is None or self._nothing_cut_short() else "interrupted"
         except UsageError as error:
             self.ending, self.error = "failed", str(error)
@@ -158,15 +194,22 @@ class RunController:
             logger.exception("the run failed")
             self.ending, self.error = "failed", f"{type(error).__name__}: {error}"
         finally:
+            if timer is not None:
+                timer.kill()
             self._close()
 
     def _nothing_cut_short(self) -> bool:
-        """A closed loop without a set time is stopped by hand, and that is all of it."""
-        stages = self.manifest.stages
-        return len(stages) == 1 and stages[0].spec.window_s is None and stages[0].interrupted is None
+        """A closed loop without a set time is stopped by hand, and a ladder may end at its first failing stage."""
+        return (
+            bool(self.manifest.stages)
+            and all(stage.interrupted is None for stage in self.manifest.stages)
+            and (self._ended_by_judgement or self.manifest.stages[-1].spec.window_s is None)
+        )
 
-    def _run_stage(self, spec: StageSpec) -> int:
-        control = self._control = StageControl(self.run, spec, self._link, self._roster, self._clock, self._append_plan)
+    def _run_stage(self, spec: StageSpec, bounds: Bounds) -> StageControl:
+        control = self._control = StageControl(
+            self.run, spec, self._link, self._roster, self._clock, self._append_plan, bounds
+        )
         self._progress.stage_starts(control, spec.stage + 1, self._stage_count)
         updater = gevent.spawn(self._show, control)
         try:
@@ -180,9 +223,8 @@ class RunController:
         finally:
             updater.kill()
             self._progress.stage_ends(control.record)
-            self._generator.flush()
             self._save_manifest()
-        return control.next_index
+        return control
 
     def _show(self, control: StageControl) -> None:
         saved = False
@@ -194,8 +236,19 @@ class RunController:
             gevent.sleep(0.2)
 
     def _append_plan(self, lines: str) -> None:
-        with open(self.folder.plan, "a", encoding="utf-8", newline="") as plan:
-            plan.write(lines)
+        self._save_manifest()  # first: rows of a stage that the manifest does not know are no use after a crash
+        try:
+            self._plan.append(lines)
+        except OSError as error:  # the lines are kept, or on disk thanks to the reserve; the run must end
+            self.interrupt(f"{self._plan.path} cannot be written: {error.strerror}")
+
+    def _note_health(self, worker: int, told: Progress) -> None:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerow([worker, *msgspec.structs.astuple(told)])
+        try:
+            self._generator.append(text.getvalue())
+        except OSError as error:
+            self.interrupt(f"{self._generator.path} cannot be written: {error.strerror}")
 
     def _save_manifest(self) -> None:
         self.manifest.save(self.folder.manifest)
@@ -204,6 +257,7 @@ class RunController:
         try:
             self._link.send(CloseRun(run_id=self.run.run_id))
             self._collector.close()
+            self._plan.close()
             self._generator.close()
             self.manifest.state = self.ending or "failed"
             self.manifest.state_reason = self.error or self._stop_reason

@@ -60,6 +60,10 @@ class PrepareStage(msgspec.Struct, frozen=True, kw_only=True):
     spec: StageSpec
     rank: int
     of: int
+    max_requests: int | None = None
+    """This worker's share of what may still be sent; ``None`` for no budget."""
+    max_output_tokens: int | None = None
+    """This worker's share of what may still be generated, in tokens."""
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +124,12 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
     batch_left: int
     """Arrivals of the measurement window without an outcome yet."""
+    output_tokens: int
+    """Generated so far in this stage; a reply whose count is unknown, or not there yet, counts with its limit."""
+    failures_in_a_row: int
+    last_failure: str | None
+    stop: str | None
+    """Why this worker wants the run to end: a spent budget, a disk that is full."""
     cpu_percent: float | None
     loop_lag_ms: float | None
     """The worst lateness of a 100 ms timer since the last report: what a busy event loop adds to everything."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import IO
 
 import gevent
 from gevent.event import Event
 
 from llm_locust.dispatch.link import Link
 from llm_locust.dispatch.messages import Ack, Rows
+from llm_locust.dispatch.row_file import RowFile
 from llm_locust.records import PlanRow, RequestRecord, RunFolder, encode_plan_rows, encode_rows
 from llm_locust.records.plan import plan_header_line
 from llm_locust.records.request import header_line
@@ -36,14 +36,16 @@ class Recorder:
         self._link = link
         folder.requests_dir.mkdir(parents=True, exist_ok=True)
         self._folder = folder
-        self._requests = _open(folder.worker_csv(worker), header_line())
-        self._issued: IO[str] | None = None
+        self._requests = RowFile(folder.worker_csv(worker), header_line())
+        self._issued: RowFile | None = None
         self._buffer: list[RequestRecord] = []
         self._outbox: deque[Rows] = deque()
         self._serial = 0
         self._acknowledged = 0
         self._all_acknowledged = Event()
         self._all_acknowledged.set()
+        self.trouble: str | None = None
+        """Why rows could not be written here (they are kept, shipped, and tried again)."""
         self._flusher = gevent.spawn(self._flush_forever)
 
     def add(self, record: RequestRecord) -> None:
@@ -53,23 +55,27 @@ class Recorder:
     def issue(self, row: PlanRow) -> None:
         """Write the row of an arrival that has no prior plan, before it is sent."""
         if self._issued is None:
-            self._issued = _open(self._folder.worker_csv(self._worker, issued=True), plan_header_line())
+            self._issued = RowFile(self._folder.worker_csv(self._worker, issued=True), plan_header_line())
         lines = encode_plan_rows([row])
-        self._issued.write(lines)
-        self._issued.flush()
+        self._write(self._issued, lines)
         self._enqueue(lines, issued=True)
 
     def flush(self) -> None:
         """Write what is buffered and hand it to the shipping."""
-        if self._buffer:
-            rows, self._buffer = self._buffer, []
-            step = 200  # rows of a few hundred bytes to some kB each; a message may be at most BATCH_BYTES
-            for start in range(0, len(rows), step):
-                lines = encode_rows(rows[start : start + step])
-                self._requests.write(lines)
-                self._enqueue(lines, issued=False)
-            self._requests.flush()
+        rows, self._buffer = self._buffer, []
+        step = 200  # rows of a few hundred bytes to some kB each; a message may be at most BATCH_BYTES
+        for start in range(0, len(rows), step):
+            lines = encode_rows(rows[start : start + step])
+            self._write(self._requests, lines)
+            self._enqueue(lines, issued=False)
+        self._write(self._requests, "")
         self._ship()
+
+    def _write(self, file: RowFile, lines: str) -> None:
+        try:
+            file.append(lines)
+        except OSError as error:
+            self.trouble = f"{file.path} cannot be written: {error.strerror}"
 
     def on_ack(self, ack: Ack) -> None:
         """The master has these rows on disk."""
@@ -109,14 +115,6 @@ class Recorder:
             self._link.send(self._outbox.popleft())
         if self._acknowledged == self._serial:
             self._all_acknowledged.set()
-
-
-def _open(path: object, header: str) -> IO[str]:
-    file = open(str(path), "a", encoding="utf-8", newline="")  # noqa: SIM115 - closed by Recorder.close
-    if file.tell() == 0:
-        file.write(header)
-        file.flush()
-    return file
 
 
 def _split(lines: str, limit: int) -> list[str]:

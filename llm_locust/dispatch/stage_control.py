@@ -10,6 +10,7 @@ import numpy as np
 from gevent.event import Event
 
 from llm_locust.arrivals import PHASES, StagePlan, plan_stage
+from llm_locust.dispatch.bounds import Bounds, broken_circuit
 from llm_locust.dispatch.link import Link
 from llm_locust.dispatch.messages import (
     CancelInFlight,
@@ -22,6 +23,7 @@ from llm_locust.dispatch.messages import (
     StartStage,
 )
 from llm_locust.dispatch.roster import Roster, in_parallel
+from llm_locust.dispatch.stage_run import share
 from llm_locust.records import (
     NS_PER_S,
     Clock,
@@ -56,8 +58,10 @@ class StageControl:
         roster: Roster,
         clock: Clock,
         append_plan: Callable[[str], None],
+        bounds: Bounds,
     ) -> None:
         self._run = run
+        self._bounds = bounds
         self.spec = spec
         self._link = link
         self._roster = roster
@@ -69,6 +73,8 @@ class StageControl:
         self._news = Event()
         self._stop_reason: str | None = None
         self._cancel = False
+        self.broken: str | None = None
+        """Why the circuit breaker ended the stage, if it did."""
         self.window_opened = Event()
         self.progress: dict[str, Progress] = {}
         """The last report of each worker, by client id."""
@@ -155,8 +161,16 @@ class StageControl:
             self.record.plan_sha256 = self._plan.sha256
             if len(self._workers) > len(self._plan):
                 logger.info("%d workers for %d arrivals: some will idle", len(self._workers), len(self._plan))
+        count = len(self._workers)
         for client, worker in self._workers.items():
-            self._link.send(PrepareStage(spec=self.spec, rank=worker.rank, of=len(self._workers)), client)
+            order = PrepareStage(
+                spec=self.spec,
+                rank=worker.rank,
+                of=count,
+                max_requests=share(self._bounds.max_requests, worker.rank, count),
+                max_output_tokens=share(self._bounds.max_output_tokens, worker.rank, count),
+            )
+            self._link.send(order, client)
         give_up_ns = self._clock.now_ns() + PREPARE_S * NS_PER_S
         while set(self._prepared) < set(self._workers) and self._clock.now_ns() < give_up_ns:
             self._news.clear()
@@ -194,6 +208,7 @@ class StageControl:
         give_up_ns: int | None = None
         while set(self._done) < {client for client, worker in self._workers.items() if not worker.lost}:
             now = self._clock.now_ns()
+            self._look_for_a_reason_to_stop()
             if self._stop_reason is not None and not reason_told:
                 self._cut_short(now, self._stop_reason)
                 reason_told = True
@@ -216,6 +231,14 @@ class StageControl:
         if self.record.arrivals_end_ns is None:
             self.record.arrivals_end_ns = self._clock.now_ns()
         self.record.end_ns = self._clock.now_ns()
+
+    def _look_for_a_reason_to_stop(self) -> None:
+        if self._stop_reason is not None or self.record.arrivals_end_ns is not None:
+            return
+        self.broken = broken_circuit(self.progress.values(), self._bounds.failures_in_a_row)
+        wanted = next((report.stop for report in self.progress.values() if report.stop is not None), None)
+        if self.broken is not None or wanted is not None:
+            self.interrupt(self.broken or wanted or "")
 
     def _arrivals_are_over(self, now: int) -> bool:
         """The window's batch has ended, or the cool-down has."""
@@ -317,6 +340,21 @@ class StageControl:
         """The ``k`` of a worker of this stage; ``None`` for a client that takes no part."""
         worker = self._workers.get(client_id)
         return worker.worker if worker is not None else None
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the stage was ended from outside or by a bound; ``None`` when it ran its time."""
+        return self._stop_reason
+
+    @property
+    def sent(self) -> int:
+        """Requests sent so far."""
+        return sum(report.sent for report in self.progress.values())
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens generated so far; what is still in flight counts with its limit."""
+        return sum(report.output_tokens for report in self.progress.values())
 
     @property
     def next_index(self) -> int:

@@ -83,7 +83,9 @@ class StageRun:
             self._phases = phases
             self._users = [run.spec.users[user].name for user in self.plan.user[mine].tolist()]
         self._try_builders()
-        self._cap = _share(run.spec.max_in_flight, prepare.rank, prepare.of)
+        self._cap = share(run.spec.max_in_flight, prepare.rank, prepare.of)
+        self._max_requests = prepare.max_requests
+        self._max_output_tokens = prepare.max_output_tokens
         self._deadline_ns = round(run.spec.deadline_s * NS_PER_S)
         self._group = Group()
         self._streaming: set[gevent.Greenlet[..., None]] = set()
@@ -106,6 +108,12 @@ class StageRun:
         self.over = Event()
         """Every arrival that was due has its record."""
         self.error: str | None = None
+        self.stop: str | None = None
+        """Why this worker wants the run to end."""
+        self.output_tokens = 0
+        """Generated, and for what is in flight reserved."""
+        self.failures_in_a_row = 0
+        self.last_failure: str | None = None
 
     # --- master's orders -------------------------------------------------------------------------------------------
 
@@ -251,13 +259,20 @@ class StageRun:
 
     def _perform(self, record: RequestRecord, builder: RequestBuilder) -> None:
         reply: Reply | None = None
+        reserved = 0
         try:
             if self._cancelled:
                 record.outcome, record.error = Outcome.NOT_SENT, "cancelled before it was sent"
                 return
             prompt = self._describe(record)
+            if (spent := self._spent_budget(prompt.max_tokens)) is not None:
+                record.outcome, record.error = Outcome.NOT_SENT, spent
+                self.stop = self.stop or spent
+                return
             request = builder.build_request(prompt, record.request_id)
             self.sent += 1
+            reserved = prompt.max_tokens
+            self.output_tokens += reserved
             me = gevent.getcurrent()
             assert isinstance(me, gevent.Greenlet)
             self._streaming.add(me)
@@ -277,8 +292,18 @@ class StageRun:
                 logger.error("request %s could not be made:\n%s", record.request_id, traceback.format_exc())
         finally:
             self.in_flight -= 1
+            if record.output_tokens is not None:
+                self.output_tokens += record.output_tokens - reserved
             self._ended(record, reply, builder)
             self._release()
+
+    def _spent_budget(self, tokens: int) -> str | None:
+        """Which budget one more request of this many output tokens would break, in words."""
+        if self._max_requests is not None and self.sent >= self._max_requests:
+            return "--max-requests is used up"
+        if self._max_output_tokens is not None and self.output_tokens + tokens > self._max_output_tokens:
+            return "--max-output-tokens is used up"
+        return None
 
     def _describe(self, record: RequestRecord) -> Prompt:
         prompt = self._run.workload.prompt(record.index)
@@ -315,8 +340,12 @@ class StageRun:
             record.end_ns = self._run.clock.now_ns()
         if record.outcome is Outcome.OK:
             self.ok += 1
+            self.failures_in_a_row = 0
         else:
             self.failed += 1
+            if record.outcome is not Outcome.NOT_SENT:
+                self.failures_in_a_row += 1
+                self.last_failure = f"{record.outcome}: {record.error}"
         self._run.recorder.add(record)
         if self.spec.mode == "open" and record.phase == "measure":
             self.batch_left -= 1
@@ -360,13 +389,17 @@ class StageRun:
             ok=self.ok,
             failed=self.failed,
             batch_left=self.batch_left,
+            output_tokens=self.output_tokens,
+            failures_in_a_row=self.failures_in_a_row,
+            last_failure=self.last_failure,
+            stop=self.stop or self._run.recorder.trouble,
             cpu_percent=cpu_percent,
             loop_lag_ms=loop_lag_ms,
         )
 
 
-def _share(cap: int | None, rank: int, of: int) -> int | None:
-    """This worker's part of the cap; the parts of all workers add up to it."""
-    if cap is None:
+def share(total: int | None, rank: int, of: int) -> int | None:
+    """This worker's part of a cap or budget; the parts of all workers add up to it."""
+    if total is None:
         return None
-    return cap // of + (1 if rank < cap % of else 0)
+    return total // of + (1 if rank < total % of else 0)

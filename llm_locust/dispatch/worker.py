@@ -108,6 +108,11 @@ class WorkerAgent:
                 self._finish_alone()
                 return
 
+    @property
+    def busy(self) -> bool:
+        """Whether there is a run that the master still has the say in."""
+        return not self._closed.is_set() and self._master_silent_s() <= MASTER_SILENT_S
+
     # --- orders ----------------------------------------------------------------------------------------------------
 
     def _on_hello(self, hello: Hello, _client_id: str) -> None:

@@ -9,79 +9,124 @@ from __future__ import annotations
 import math
 import re
 from argparse import Namespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from locust.argument_parser import LocustArgumentParser
 
 from llm_locust.arrivals import PROCESSES
-from llm_locust.records import StageSpec, UsageError, parse_slo
+from llm_locust.dispatch import Bounds
+from llm_locust.records import Prices, Requirements, StageSpec, UsageError, parse_slo
+from llm_locust.users.headers import parse_headers
 
 GROUP = "LLM options"
 
-_OPTIONS: tuple[tuple[str, str | None, str, str], ...] = (
-    ("--rates", None, "R1,R2,...", "Arrival rates of the ladder in requests per second, e.g. 0.5,1,2"),
-    ("--stage-time", "60", "SECONDS", "Measurement window of a stage (90, 90s, 5m)"),
-    (
+STREAM_LIMITS = frozenset({"ttft", "tpot", "max_gap", "arrival_ttft"})
+"""Limits that only a streamed reply can be held to."""
+
+
+class Option(NamedTuple):
+    """One option: a value, a bare flag (no metavar), or a value that may be repeated."""
+
+    flag: str
+    default: str | None
+    metavar: str | None
+    meaning: str
+    repeated: bool = False
+
+    @property
+    def name(self) -> str:
+        """As an attribute of the parsed options."""
+        return self.flag.removeprefix("--").replace("-", "_")
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return "LOCUST_LLM_" + self.name.upper()
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option("--rates", None, "R1,R2,...", "Arrival rates of the ladder in requests per second, e.g. 0.5,1,2"),
+    Option("--stage-time", "60", "SECONDS", "Measurement window of a stage (90, 90s, 5m)"),
+    Option(
         "--warmup-time",
         None,
         "SECONDS",
         "Load before the window, not measured. Default: twice the e2e limit, at least 10 s",
     ),
-    (
+    Option(
         "--cooldown",
         None,
         "SECONDS",
         "Load goes on after the window until its requests have ended, at most this long. "
         "Default: the e2e limit, else 30 s",
     ),
-    ("--arrivals", "poisson", "PROCESS", f"Arrival process: {', '.join(PROCESSES)}"),
-    ("--seed", "1", "N", "Seed of arrivals and synthetic prompts"),
-    (
+    Option("--arrivals", "poisson", "PROCESS", f"Arrival process: {', '.join(PROCESSES)}"),
+    Option("--seed", "1", "N", "Seed of arrivals and synthetic prompts"),
+    Option(
         "--max-in-flight",
         None,
         "N",
         "Hold requests back beyond N in flight, over all workers; the wait is reported as cap wait. Default: no cap",
     ),
-    ("--deadline", "120", "SECONDS", "Wall-clock limit of a whole request, streaming included; then it is a timeout"),
-    (
+    Option(
+        "--deadline", "120", "SECONDS", "Wall-clock limit of a whole request, stream included; then it is a timeout"
+    ),
+    Option(
         "--slo",
         None,
         "LIMITS",
         "Latency limits per request in milliseconds, judged jointly, e.g. ttft=500,tpot=100,e2e=3000",
     ),
-    ("--model", None, "NAME", "Model to ask for. Default: the first that the server lists"),
-    ("--max-tokens", "128", "N", "Output limit of requests whose prompt names none"),
-    ("--prompts", None, "FILE", "Prompts as JSONL: prompt or messages, and max_tokens. Default: synthetic prompts"),
-    ("--run-dir", "runs", "DIR", "Where run folders are made"),
+    Option("--model", None, "NAME", "Model to ask for. Default: the first that the server lists"),
+    Option("--max-tokens", "128", "N", "Output limit of requests whose prompt names none"),
+    Option(
+        "--prompts", None, "FILE", "Prompts as JSONL: prompt or messages, and max_tokens. Default: synthetic prompts"
+    ),
+    Option("--no-stream", None, None, "Ask for whole replies: no TTFT or TPOT then, and no limits on them"),
+    Option(
+        "--api-key-env",
+        None,
+        "NAME",
+        "Environment variable that holds the API key on each worker. Default: LLM_LOCUST_API_KEY, then OPENAI_API_KEY",
+    ),
+    Option("--header", None, "'NAME: VALUE'", "A further request header; a secret as 'NAME: @env:VARIABLE'", True),
+    Option("--ready-timeout", "60", "SECONDS", "How long to wait for the server to be up before the first stage"),
+    Option("--max-requests", None, "N", "Budget: send at most N requests in the whole run"),
+    Option("--max-output-tokens", None, "N", "Budget: let at most N tokens be generated in the whole run"),
+    Option("--max-minutes", None, "MINUTES", "Budget: stop sending after so many minutes"),
+    Option("--max-failures", "20", "N", "End a stage when N requests in a row have failed; 0: never"),
+    Option("--stop-on-fail", None, None, "End the ladder after its first failing stage"),
+    Option("--require-rate", None, "R", "Exit with 3 unless a rate of at least R per second was sustained"),
+    Option("--require-pass", None, None, "Exit with 3 unless every stage passed"),
+    Option("--dry-run", None, None, "Print stages, time, samples and cost, and send nothing"),
+    Option("--price-per-hour", None, "PRICE", "For the dry run: what the machine costs per hour"),
+    Option("--price-input", None, "PRICE", "For the dry run: what a million input tokens cost"),
+    Option("--price-output", None, "PRICE", "For the dry run: what a million output tokens cost"),
+    Option("--run-dir", "runs", "DIR", "Where run folders are made"),
 )
 
-def option_table() -> list[tuple[str, str, str, str]]:
-    """(flag, environment variable, default, meaning) of every option, for help and reference."""
-    return [(f"{flag} {metavar}", _variable(flag), default or "", text) for flag, default, metavar, text in _OPTIONS]
-
-
-def _variable(flag: str) -> str:
-    return "LOCUST_LLM_" + flag.removeprefix("--").replace("-", "_").upper()
-
-
-OPTION_NAMES: tuple[str, ...] = tuple(flag.removeprefix("--").replace("-", "_") for flag, *_ in _OPTIONS)
+OPTION_NAMES: tuple[str, ...] = tuple(option.name for option in OPTIONS)
+_DEFAULTS = {option.name: option.default for option in OPTIONS}
 
 
 def add_options(parser: LocustArgumentParser) -> None:
     """Add the option group to Locust's parser."""
     group = parser.add_argument_group(GROUP)
-    for flag, default, metavar, text in _OPTIONS:
-        suffix = "" if default is None else f" (default: {default})"
-        action = group.add_argument(
-            flag,
-            metavar=metavar,
-            default=default,
-            env_var=_variable(flag),
-            help=text + suffix,
-        )
+    for option in OPTIONS:
+        common = {"env_var": option.variable, "help": option.meaning + _default_note(option)}
+        if option.metavar is None:
+            action = group.add_argument(option.flag, action="store_true", default=False, **common)
+        elif option.repeated:
+            action = group.add_argument(option.flag, metavar=option.metavar, action="append", **common)
+        else:
+            action = group.add_argument(option.flag, metavar=option.metavar, default=option.default, **common)
         # Locust's own add_argument would set these; an argument group's does not, and the web UI's form asks for them.
         vars(action).update(include_in_web_ui=True, is_secret=False, is_required=False, is_multiple=False)
+
+
+def _default_note(option: Option) -> str:
+    return "" if option.default is None else f" (default: {option.default})"
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +145,15 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None
     max_tokens: int
     prompts: str | None
+    streaming: bool
+    api_key_env: str | None
+    headers: list[tuple[str, str]]
+    ready_timeout_s: float
+    bounds: Bounds
+    stop_on_fail: bool
+    requirements: Requirements
+    dry_run: bool
+    prices: Prices
     run_dir: str
 
     def open_stage(self, rate_rps: float) -> StageSpec:
@@ -126,12 +180,25 @@ def read_options(namespace: Namespace) -> RunOptions:
     e2e_s = slo["e2e"] / 1000 if "e2e" in slo else None
     warmup = _seconds(namespace, "warmup_time", allow_zero=True)
     cooldown = _seconds(namespace, "cooldown", allow_zero=True)
+    stage_time = _required(_seconds(namespace, "stage_time"))
+    if warmup is not None and warmup > stage_time:
+        raise UsageError(
+            f"--warmup-time {warmup:g} s is longer than the measured window, --stage-time {stage_time:g} s: "
+            "measure longer, or warm up less"
+        )
+    streaming = not _flag_set(namespace, "no_stream")
+    if not streaming and (limited := [name for name in slo if name in STREAM_LIMITS]):
+        raise UsageError(
+            f"--no-stream cannot be judged by {', '.join(limited)}: a whole reply has no first token. "
+            "Limits that hold for it are e2e and arrival_e2e"
+        )
+    max_failures = _required(_whole(namespace, "max_failures", at_least=0))
     arrivals = _given(namespace, "arrivals") or "poisson"
     if arrivals not in PROCESSES:
         raise UsageError(f"--arrivals {arrivals!r}: one of {', '.join(PROCESSES)}")
     return RunOptions(
         rates_rps=_rates(_given(namespace, "rates")),
-        stage_time_s=_required(_seconds(namespace, "stage_time")),
+        stage_time_s=stage_time,
         warmup_s=warmup if warmup is not None else max(2 * (e2e_s or 0), 10.0),
         warmup_given=warmup is not None,
         cooldown_s=cooldown if cooldown is not None else (e2e_s or 30.0),
@@ -143,18 +210,71 @@ def read_options(namespace: Namespace) -> RunOptions:
         model=_given(namespace, "model"),
         max_tokens=_required(_whole(namespace, "max_tokens", at_least=1)),
         prompts=_given(namespace, "prompts"),
+        streaming=streaming,
+        api_key_env=_given(namespace, "api_key_env"),
+        headers=parse_headers(_list(namespace, "header")),
+        ready_timeout_s=_required(_seconds(namespace, "ready_timeout", allow_zero=True)),
+        bounds=Bounds(
+            max_requests=_whole(namespace, "max_requests", at_least=1),
+            max_output_tokens=_whole(namespace, "max_output_tokens", at_least=1),
+            max_minutes=_number(namespace, "max_minutes", "minutes"),
+            failures_in_a_row=max_failures or None,
+        ),
+        stop_on_fail=_flag_set(namespace, "stop_on_fail"),
+        requirements=Requirements(
+            rate_rps=_number(namespace, "require_rate", "requests per second"),
+            every_stage=_flag_set(namespace, "require_pass"),
+        ),
+        dry_run=_flag_set(namespace, "dry_run"),
+        prices=Prices(
+            per_hour=_number(namespace, "price_per_hour", "a price"),
+            input_per_million=_number(namespace, "price_input", "a price"),
+            output_per_million=_number(namespace, "price_output", "a price"),
+        ),
         run_dir=_given(namespace, "run_dir") or "runs",
     )
 
 
 def given_options(namespace: Namespace) -> dict[str, Any]:
     """The options of this project as the person gave them, for the manifest."""
-    return {name: value for name in OPTION_NAMES if (value := _given(namespace, name)) is not None}
+    given: dict[str, Any] = {}
+    for option in OPTIONS:
+        if option.repeated:
+            value: Any = _list(namespace, option.name) or None
+        elif option.metavar is None:
+            value = _flag_set(namespace, option.name) or None
+        else:
+            value = _given(namespace, option.name)
+        if value is not None:
+            given[option.name] = value
+    return given
 
 
 def _given(namespace: Namespace, name: str) -> str | None:
     value = getattr(namespace, name, None)
     return None if value is None or str(value).strip() == "" else str(value).strip()
+
+
+def _flag_set(namespace: Namespace, name: str) -> bool:
+    return getattr(namespace, name, False) is True
+
+
+def _list(namespace: Namespace, name: str) -> list[str]:
+    value = getattr(namespace, name, None) or []
+    return value.splitlines() if isinstance(value, str) else [str(item) for item in value if str(item).strip()]
+
+
+def _number(namespace: Namespace, name: str, what: str) -> float | None:
+    text = _given(namespace, name)
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise UsageError(f"{_flag(name)} {text!r}: must be {what}, a number greater than 0")
+    return value
 
 
 def _flag(name: str) -> str:
@@ -164,9 +284,6 @@ def _flag(name: str) -> str:
 def _required(value: Any) -> Any:
     assert value is not None  # these options have defaults; an emptied form field is reported by the readers below
     return value
-
-
-_DEFAULTS = {flag.removeprefix("--").replace("-", "_"): default for flag, default, *_ in _OPTIONS}
 
 
 def _rates(text: str | None) -> list[float]:

@@ -18,8 +18,8 @@ from locust.env import Environment
 from llm_locust.plugin.options import RunOptions, given_options
 from llm_locust.records import Manifest, UsageError
 from llm_locust.records.run import RunSpec, UserChoice, WorkloadSpec
-from llm_locust.telemetry.target import ask_target
-from llm_locust.users.base import LLMUser, auth_headers
+from llm_locust.telemetry.target import TargetFacts
+from llm_locust.users.base import LLMUser
 from llm_locust.workload import load_workload
 
 
@@ -50,19 +50,27 @@ def target_url(environment: Environment) -> str:
     return host.rstrip("/")
 
 
-def set_up_run(environment: Environment, options: RunOptions) -> tuple[RunSpec, Manifest]:
-    """Everything a run needs to begin. Asks the target for its version and models.
+def user_choices(environment: Environment) -> list[UserChoice]:
+    """The user classes with their weights, as a plan takes them."""
+    return [UserChoice(name=user.__name__, weight=float(user.weight)) for user in llm_users(environment)]
+
+
+def new_run_id() -> str:
+    """Readable, sortable, unique: the start in UTC and four random digits."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+def set_up_run(
+    environment: Environment, options: RunOptions, host: str, facts: TargetFacts
+) -> tuple[RunSpec, Manifest]:
+    """Everything a run needs to begin, for a server that is up.
 
     Raises:
         UsageError: something the person gave cannot be used.
     """
-    users = llm_users(environment)
-    host = target_url(environment)
-    facts = ask_target(host, auth_headers())
     model = options.model or (facts.models[0] if facts.models else None)
     workload = load_workload(options.prompts, seed=options.seed, max_tokens=options.max_tokens)
-    started = datetime.now(UTC)
-    run_id = f"{started:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    run_id = new_run_id()
     run = RunSpec(
         run_id=run_id,
         folder=str(Path(options.run_dir).resolve() / run_id),
@@ -70,30 +78,35 @@ def set_up_run(environment: Environment, options: RunOptions) -> tuple[RunSpec, 
         model=model,
         deadline_s=options.deadline_s,
         max_in_flight=options.max_in_flight,
-        users=[UserChoice(name=user.__name__, weight=float(user.weight)) for user in users],
+        users=user_choices(environment),
         workload=WorkloadSpec(
             prompts_file=str(Path(options.prompts).resolve()) if options.prompts else None,
             seed=options.seed,
             max_tokens=options.max_tokens,
             sha256=workload.facts.sha256,
         ),
+        streaming=options.streaming,
+        api_key_env=options.api_key_env,
+        headers=options.headers,
     )
     manifest = Manifest(
         run_id=run_id,
         state="running",
-        started_at=started.isoformat(timespec="seconds"),
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         host=host,
         model=model,
         synthetic_engine=facts.synthetic,
-        users=[user.__name__ for user in users],
-        versions=_versions(facts.version),
+        users=[choice.name for choice in run.users],
+        versions=_versions(facts),
         machine=_machine(),
         options=given_options(environment.parsed_options) if environment.parsed_options else {},
         command=_command(sys.argv[1:]),
         seed=options.seed,
         deadline_s=options.deadline_s,
         max_in_flight=options.max_in_flight,
+        streaming=options.streaming,
         slo=options.slo,
+        requirements=options.requirements,
         workload=workload.facts,
     )
     return run, manifest
@@ -103,11 +116,11 @@ def _command(arguments: Sequence[str]) -> list[str]:
     return ["locust", *arguments]
 
 
-def _versions(engine: str | None) -> dict[str, str]:
+def _versions(facts: TargetFacts) -> dict[str, str]:
     found = {name: version(name) for name in ("llm-locust", "locust", "gevent", "numpy", "sseclient-py", "httptools")}
     found["python"] = platform.python_version()
-    if engine is not None:
-        found["engine"] = engine
+    if facts.engine is not None or facts.version is not None:
+        found["engine"] = " ".join(filter(None, (facts.engine, facts.version)))
     return found
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
 import sys
 
 import gevent
@@ -12,7 +10,7 @@ from gevent.event import Event
 from locust import events
 from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
-from locust.runners import LocalRunner, Runner, WorkerRunner
+from locust.runners import LocalRunner, MasterRunner, Runner, WorkerRunner
 from locust.web import WebUI
 
 from llm_locust.dispatch import (
@@ -28,6 +26,9 @@ from llm_locust.dispatch import (
     StageDone,
     WorkerAgent,
 )
+from llm_locust.plugin.before_load import CONNECT_S, check_one_of_each, dry_run, stages_of, wait_for_server
+from llm_locust.plugin.interrupts import Interrupts, hand_on, say
+from llm_locust.plugin.judging import failed_stage, merge, output_width
 from llm_locust.plugin.locust_stats import llm_request, report_request
 from llm_locust.plugin.options import RunOptions, add_options, read_options
 from llm_locust.plugin.progress import RunProgress
@@ -37,12 +38,12 @@ from llm_locust.records import Clock, RequestRecord, StageSpec, UsageError
 from llm_locust.records.run import RunSpec
 from llm_locust.streaming import Reply, StreamClient
 from llm_locust.users.base import LLMUser
+from llm_locust.users.headers import api_key, request_headers
 from llm_locust.workload import load_workload
 
 logger = logging.getLogger(__name__)
 
 CRASH_EXIT, USAGE_EXIT = 1, 2
-CONNECT_S = 30.0
 
 
 class Plugin:
@@ -54,13 +55,18 @@ class Plugin:
         self._clock = Clock()
         self.model: str | None = None
         """The model of the current run, as users ask for it."""
+        self.headers: dict[str, str] = {}
+        """What every request of the current run carries: the key, and ``--header``."""
+        self.streaming = True
         self._agent: WorkerAgent | None = None
         if isinstance(runner, WorkerRunner | LocalRunner):
             self._agent = WorkerAgent(runner, self._builders, self._connect, self._observe)
         self._controller: RunController | None = None
         self._judged = Event()
+        self._being_stopped = False
         self._placeholders: int | None = None
         self._verdict = ""
+        self._interrupts = Interrupts(self._stop_for_a_person, self._cancel_for_a_person)
         if not isinstance(runner, WorkerRunner):
             self._link = Link(runner)
             self._roster = Roster(self._link, self._clock)
@@ -75,7 +81,7 @@ class Plugin:
 
     def tick(self) -> tuple[int, float] | None:
         """How many placeholder users there should be; ``None`` when the run is over and judged."""
-        if self._controller is not None and self._judged.is_set():
+        if self._judged.is_set():
             self._forget_run()
             return None
         if not self._placeholders:
@@ -90,26 +96,26 @@ class Plugin:
 
     # --- Locust's events -------------------------------------------------------------------------------------------
 
-    def check_options(self) -> None:
+    def check_options(self) -> RunOptions:
         """Refuse before load what cannot be run.
 
         Raises:
             UsageError: an option is wrong or missing.
         """
-        if isinstance(self._runner, WorkerRunner):
-            return
         options = self._options()
-        if self._shape is not None and next(iter(self._shape.stages(options)), None) is None:
-            raise UsageError("the shape has no stages")
+        if not llm_users(self._environment):
+            raise UsageError("no user of llm_locust in the locustfile: subclass OpenAIChatUser or OpenAICompletionUser")
+        self._stages(options)
         load_workload(options.prompts, seed=options.seed, max_tokens=options.max_tokens)
         target_url(self._environment)
+        return options
 
     def test_start(self) -> None:
         """A run begins: on the master (or alone) make the controller; workers wait for its orders."""
         if isinstance(self._runner, WorkerRunner):
             return
-        self._judged.clear()
-        self._controller = None
+        self._forget_run()
+        self._environment.process_exit_code = USAGE_EXIT  # until something was sent and judged
         try:
             self._controller = self._new_controller()
             self._controller.start()
@@ -123,13 +129,14 @@ class Plugin:
 
     def test_stopping(self) -> None:
         """Somebody stops the test: let the run end in order before Locust tells the workers to stop."""
-        controller = self._controller
-        if controller is None or self._judged.is_set():
+        controller, judged = self._controller, self._judged
+        self._being_stopped = True
+        if controller is None or judged.is_set():
             return
         controller.interrupt("stopped before its end")
-        while not self._judged.is_set():
+        while not judged.is_set():
             try:
-                self._judged.wait()
+                judged.wait()
             except KeyboardInterrupt:
                 controller.cancel("cancelled")
 
@@ -139,17 +146,14 @@ class Plugin:
             self._forget_run()
 
     def quitting(self) -> None:
-        """The process is about to end: a worker first lets the master end the stage in order."""
-        if self._agent is None or not isinstance(self._runner, WorkerRunner):
-            return
-        while True:
-            try:
+        """The process is about to end: the run is ended in order first, by the master, which has the say."""
+        if isinstance(self._runner, WorkerRunner):
+            if self._agent is not None:
                 self._agent.finish_before_quitting()
-                break
-            except KeyboardInterrupt:  # the master has it too, and decides what is cancelled
-                continue
-        if self._environment.process_exit_code is None:
-            self._environment.process_exit_code = 0  # failed requests are the run's result, not a failure of the worker
+            if self._environment.process_exit_code is None:
+                self._environment.process_exit_code = 0  # failed requests are a result, not a failure of the worker
+        else:
+            self.test_stopping()
 
     def quit(self) -> None:
         """Locust has printed its tables: ours come last, so that the verdict is what a person sees."""
@@ -161,9 +165,13 @@ class Plugin:
 
     def _new_controller(self) -> RunController:
         options = self._options()
-        stages = list(self._shape.stages(options)) if self._shape is not None else [self._closed_stage(options)]
-        run, manifest = set_up_run(self._environment, options)
-        self.model = run.model
+        stages = self._stages(options)
+        host = target_url(self._environment)
+        key_here = self._read_headers(options)
+        facts = wait_for_server(host, self.headers, options)
+        run, manifest = set_up_run(self._environment, options, host, facts)
+        self.model, self.streaming = run.model, run.streaming
+        check_one_of_each(run, self._builders().values(), facts, self._clock, key_here=key_here)
         return RunController(
             self._link,
             self._clock,
@@ -172,29 +180,38 @@ class Plugin:
             manifest,
             iter(stages),
             stage_count=len(stages),
+            bounds=options.bounds,
             progress=RunProgress(self._clock),
+            before_retry=lambda: self._ready_again(host, options),
+            after_stage=lambda controller: failed_stage(controller.folder) if options.stop_on_fail else None,
             on_over=self._judge,
         )
 
-    def _closed_stage(self, options: RunOptions) -> StageSpec:
-        """Without a shape of ours, Locust's users are a closed loop that lasts until it is stopped."""
-        return StageSpec(
-            stage=0,
-            mode="closed",
-            concurrency=self._runner.target_user_count,
-            warmup_s=options.warmup_s if options.warmup_given else 0.0,
-            window_s=None,
-            cooldown_s=0.0,
-            seed=options.seed,
-            first_index=0,
-        )
+    def _read_headers(self, options: RunOptions) -> bool:
+        """This process's headers; ``False`` when the key is only on the workers, where it belongs anyway."""
+        try:
+            self.headers = request_headers(options.api_key_env, options.headers)
+        except UsageError:
+            if not isinstance(self._runner, MasterRunner):
+                raise
+            self.headers = {}
+            return False
+        return not isinstance(self._runner, MasterRunner) or api_key(options.api_key_env) is not None
+
+    def _ready_again(self, host: str, options: RunOptions) -> None:
+        say("nothing worked in the last stage: looking whether the server is there")
+        wait_for_server(host, self.headers, options)
+
+    def _stages(self, options: RunOptions) -> list[StageSpec]:
+        given = self._environment.parsed_options.num_users if self._environment.parsed_options else None
+        return stages_of(self._environment, options, self._runner.target_user_count or given or 1)
 
     def _judge(self, controller: RunController) -> None:
-        """The raw files are complete: merge and judge them in a process of its own, as a person would later."""
+        """The raw files are complete: merge and judge them as a person would later."""
         if controller.error is not None and not controller.manifest.stages:
             self._fail(controller.error, USAGE_EXIT)
             return
-        code, table = _merge(str(controller.folder.path))
+        code, table = merge(controller.folder)
         self._verdict += table
         if controller.ending == "failed":
             self._verdict += f"The run ended early: {controller.error}\n"
@@ -211,16 +228,38 @@ class Plugin:
     def _end(self, code: int) -> None:
         self._environment.process_exit_code = code
         self._judged.set()
-        if self._shape is None:  # a shape ends the test by its next tick; without one nobody else would
+        if self._interrupts.take() and not self._headless:
+            gevent.spawn(hand_on)  # whoever pressed Ctrl-C at a web UI wants it to end, once the run is judged
+        elif (
+            self._shape is None and not self._being_stopped
+        ):  # a shape ends the test by its next tick; without one nobody else would
             gevent.spawn(self._runner.quit if self._headless else self._runner.stop)
 
     def _forget_run(self) -> None:
         self._controller = None
         self._placeholders = None
+        self._judged = Event()
+        self._being_stopped = False
 
     def _tell_controller(self, told: FromWorker, client_id: str) -> None:
         if self._controller is not None:
             self._controller.receive(told, client_id)
+
+    # --- Ctrl-C ----------------------------------------------------------------------------------------------------
+
+    def _stop_for_a_person(self) -> bool:
+        if isinstance(self._runner, WorkerRunner):
+            return self._agent is not None and self._agent.busy  # the master has it too, and has the say
+        if self._controller is None or self._judged.is_set():
+            return False
+        say("stopping: nothing more is sent, what is in flight goes on; Ctrl-C again cancels it")
+        self._controller.interrupt("interrupted")
+        return True
+
+    def _cancel_for_a_person(self) -> None:
+        if self._controller is not None:
+            say("cancelling what is in flight; every request still gets its record")
+            self._controller.cancel("interrupted twice")
 
     # --- what the agent asks ---------------------------------------------------------------------------------------
 
@@ -228,7 +267,8 @@ class Plugin:
         return {user.__name__: user(self._environment) for user in llm_users(self._environment)}
 
     def _connect(self, run: RunSpec, clock: Clock) -> StreamClient:
-        self.model = run.model
+        self.model, self.streaming = run.model, run.streaming
+        self.headers = request_headers(run.api_key_env, run.headers)
         return StreamClient(run.host, clock, connect_timeout_s=min(run.deadline_s, CONNECT_S))
 
     def _observe(self, record: RequestRecord, reply: Reply | None, builder: RequestBuilder) -> None:
@@ -251,20 +291,6 @@ class Plugin:
         return read_options(self._environment.parsed_options)
 
 
-def _merge(folder: str) -> tuple[int, str]:
-    """Exit code and printed table of ``llm-locust merge``."""
-    terminal = sys.stdout.isatty()
-    width = os.get_terminal_size().columns if terminal else 120
-    merge = subprocess.run(
-        [sys.executable, "-m", "llm_locust", "merge", folder],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": str(width), **({"FORCE_COLOR": "1"} if terminal else {})},
-    )
-    return merge.returncode, merge.stdout
-
-
 def register() -> None:
     """Listen to Locust's events. Called once, when a locustfile imports this project."""
 
@@ -276,12 +302,18 @@ def register() -> None:
     def on_init(environment: Environment, runner: Runner, web_ui: WebUI | None = None, **_: object) -> None:
         plugin = Plugin(environment, runner)
         environment.llm_locust = plugin  # type: ignore[attr-defined]
-        if web_ui is None:
+        options = environment.parsed_options
+        if isinstance(runner, WorkerRunner) and options is not None and options.dry_run:
+            sys.exit(0)
+        if not isinstance(runner, WorkerRunner) and (web_ui is None or (options is not None and options.dry_run)):
             try:
-                plugin.check_options()
+                checked = plugin.check_options()
             except UsageError as error:
                 print(f"locust: error: {error}", file=sys.stderr)
                 sys.exit(USAGE_EXIT)
+            if checked.dry_run:
+                print(dry_run(environment, checked, output_width()), end="")
+                sys.exit(0)
         hooks = environment.events
         hooks.test_start.add_listener(lambda **_: plugin.test_start())
         hooks.spawning_complete.add_listener(lambda **_: plugin.spawning_complete())

@@ -6,12 +6,14 @@ from llm_locust.records.manifest import (
     SCHEMA_VERSION,
     ClockSample,
     Manifest,
+    Requirements,
     StageManifest,
     StageWorker,
     WorkloadFacts,
 )
 from llm_locust.records.outcomes import UNATTEMPTED, Outcome
 from llm_locust.records.plan import PLAN_COLUMNS, PLAN_STRING_COLUMNS, PlanRow, encode_plan_rows, plan_header_line
+from llm_locust.records.prices import Prices
 from llm_locust.records.request import COLUMNS, STRING_COLUMNS, RequestRecord, encode_rows, header_line
 from llm_locust.records.run_folder import RunFolder
 from llm_locust.records.slo import SLO_NAMES, format_slo, parse_slo
@@ -31,7 +33,9 @@ __all__ = [
     "Manifest",
     "Outcome",
     "PlanRow",
+    "Prices",
     "RequestRecord",
+    "Requirements",
     "RunFolder",
     "StageManifest",
     "StageSpec",

@@ -80,6 +80,15 @@ class WorkloadFacts(msgspec.Struct, kw_only=True):
     """Distinct prompts, when finite."""
 
 
+class Requirements(msgspec.Struct, frozen=True, kw_only=True):
+    """What the run must show, or its exit code is 3. Fixed before load, or given to ``llm-locust gate`` afterwards."""
+
+    rate_rps: float | None = None
+    """A rate of at least this must be sustained."""
+    every_stage: bool = False
+    """Every stage must pass."""
+
+
 class Manifest(msgspec.Struct, kw_only=True):
     """``manifest.json`` of a run folder."""
 
@@ -105,8 +114,10 @@ class Manifest(msgspec.Struct, kw_only=True):
     seed: int
     deadline_s: float
     max_in_flight: int | None = None
+    streaming: bool = True
     slo: dict[str, float] = {}
     """Per-request limits in milliseconds, fixed before load."""
+    requirements: Requirements = msgspec.field(default_factory=lambda: Requirements())
     workload: WorkloadFacts
     stages: list[StageManifest] = []
 

@@ -37,6 +37,12 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Requests in flight over all workers; ``None`` for no cap."""
     users: list[UserChoice]
     workload: WorkloadSpec
+    streaming: bool = True
+    """``False`` asks for whole replies: there is no TTFT or TPOT then."""
+    api_key_env: str | None = None
+    """The environment variable that holds the key on each worker; ``None`` for the usual ones."""
+    headers: list[tuple[str, str]] = []
+    """Further headers, as the person gave them: a value ``@env:NAME`` is read on each worker."""
 
 
 def request_id(run_id: str, index: int) -> str:

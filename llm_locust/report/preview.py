@@ -22,6 +22,9 @@ from llm_locust.sizing.preview import (
     requests_to_tell,
 )
 
+TEN_MILLION = 10_000_000
+"""From here on counts are in millions, or the table of arrivals outgrows 80 columns."""
+
 _ENOUGH = "enough"
 
 
@@ -71,10 +74,10 @@ def _section(console: Console, title: str, table: Table) -> None:
 
 
 def _table(*columns: tuple[str, str]) -> Table:
-    """A table of right-aligned columns of two header lines; those of no second line, a name, are aligned left."""
+    """A table of right-aligned columns of two header lines; those of one line hold words: aligned left, and folded."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
     for name, unit in columns:
-        table.add_column(Text(f"{name}\n{unit}"), justify="right" if unit else "left", no_wrap=True)
+        table.add_column(Text(f"{name}\n{unit}"), justify="right" if unit else "left", no_wrap=bool(unit))
     return table
 
 
@@ -144,7 +147,6 @@ def _arrivals(preview: Preview, stages: Sequence[StagePreview]) -> Table:
             ),
         )
     if len(stages) > 1 and preview.expected is not None:
-        table.add_section()
         _row(
             table,
             ("", "run", "", "", _count(preview.expected), _count(preview.planned), *_token_cells(preview.tokens)),
@@ -155,7 +157,7 @@ def _arrivals(preview: Preview, stages: Sequence[StagePreview]) -> Table:
 def _token_cells(tokens: Tokens | None) -> tuple[str, str]:
     if tokens is None:
         return NOT_MEASURED, NOT_MEASURED
-    return ("" if tokens.exact else "~") + _count(tokens.output_at_most), _count(tokens.input_estimated)
+    return ("" if tokens.exact else "~") + _count(tokens.output_at_most, up=True), _count(tokens.input_estimated)
 
 
 def _showing(preview: Preview, stages: Sequence[StagePreview]) -> Table:
@@ -182,7 +184,7 @@ def _shows(ahead: PercentileAhead) -> str:
         return NOT_MEASURED
     if ahead.at_maximum:
         return "the maximum"
-    return "signed" if ahead.signed else "an estimate"
+    return "signed" if ahead.signed else "unsigned"
 
 
 def _windows(preview: Preview, stages: Sequence[StagePreview]) -> Table:
@@ -203,10 +205,15 @@ def _windows(preview: Preview, stages: Sequence[StagePreview]) -> Table:
 
 
 def _time(preview: Preview) -> str:
-    most = "until it is stopped" if preview.at_most_s is None else f"at most {_duration(math.ceil(preview.at_most_s))}"
-    text = f"The run takes at least {_duration(math.floor(preview.at_least_s))}, {most}, and a little to get workers ready."
-    ends = "The cool-down ends early when the window's requests have ended; a stage drains until its last request has ended "
-    return f"{text} {ends}or met --deadline ({number(preview.deadline_s)} s)."
+    least = _duration(math.floor(preview.at_least_s))
+    if preview.at_most_s is None:
+        text = "The run lasts until it is stopped" + (f", at least {least}." if preview.at_least_s else ".")
+    else:
+        most = _duration(math.ceil(preview.at_most_s))
+        text = f"The run takes at least {least}, at most {most}, and a little to get workers ready."
+    if any(stage.mode == "open" for stage in preview.stages):
+        text += " The cool-down ends early when the requests of the window have ended."
+    return f"{text} A stage drains until its last request has ended or met --deadline ({number(preview.deadline_s)} s)."
 
 
 def _judgement(preview: Preview) -> list[str]:
@@ -217,9 +224,7 @@ def _judgement(preview: Preview) -> list[str]:
         for gate in preview.gates
     ]
     defaults = " (defaults)" if all(gate.default for gate in preview.gates) else ""
-    lines.append(
-        f"Gates{defaults}: {'; '.join(gates)}. Signed at the earliest, when no request fails or misses a limit."
-    )
+    lines.append(f"Gates{defaults}: {'; '.join(gates)}. These counts are for a batch without a failed or late request.")
     percents = [ahead.percent for stage in preview.stages[:1] for ahead in stage.percentiles]
     if percents:
         told = ", ".join(f"P{percent} below {requests_to_tell(percent)} requests" for percent in percents)
@@ -235,9 +240,9 @@ def _tokens(preview: Preview) -> list[str]:
     if tokens is None:
         lines.append("Tokens: not known, for a closed loop sends as much as the server takes.")
         return lines
-    bound = "at most" if tokens.exact else "about (extrapolated) at most"
+    bound = "at most" if tokens.exact else "at most about (extrapolated from a sample)"
     lines.append(
-        f"Tokens: output {bound} {_count(tokens.output_at_most)} (max_tokens of every planned prompt); input about "
+        f"Tokens: output {bound} {_count(tokens.output_at_most, up=True)} (max_tokens of every planned prompt); input about "
         f"{_count(tokens.input_estimated)}, an estimate: characters / {CHARACTERS_PER_TOKEN}, without chat template."
     )
     return lines
@@ -247,16 +252,17 @@ def _costs(preview: Preview) -> list[str]:
     prices, cost = preview.prices, preview.cost
     parts = []
     if prices.per_hour is not None:
-        most = "until it is stopped" if cost.machine_at_most is None else f"to {number(cost.machine_at_most)}"
-        parts.append(f"machine {number(cost.machine_at_least)} {most} ({number(prices.per_hour)} an hour)")
+        rate = f"{number(prices.per_hour)} an hour"
+        most = cost.machine_at_most
+        spent = f"{number(cost.machine_at_least)} to {number(most)} ({rate})"
+        parts.append("machine " + (spent if most is not None else f"{rate} until it is stopped"))
     if prices.input_per_million is not None:
-        parts.append(
-            f"input about {number(cost.input_estimated)} ({number(prices.input_per_million)} a million tokens)"
-        )
+        spent = "not known" if cost.input_estimated is None else f"about {number(cost.input_estimated)}"
+        parts.append(f"input {spent} ({number(prices.input_per_million)} a million tokens)")
     if prices.output_per_million is not None:
-        parts.append(
-            f"output at most {number(cost.output_at_most)} ({number(prices.output_per_million)} a million tokens)"
-        )
+        bound = "at most" if preview.tokens and preview.tokens.exact else "at most about"
+        spent = "not known" if cost.output_at_most is None else f"{bound} {number(cost.output_at_most)}"
+        parts.append(f"output {spent} ({number(prices.output_per_million)} a million tokens)")
     return [f"Cost estimate, in the currency of the prices: {'; '.join(parts)}."] if parts else []
 
 
@@ -268,7 +274,7 @@ def _notes(preview: Preview) -> list[str]:
             lines.append(f"Note: stage {stage.number} is a closed loop: nothing is planned{lasts}.")
         elif stage.all_planned is None:
             lines.append(f"Note: the plan of stage {stage.number} is too large to draw it here: its counts are means.")
-        if stage.idle_workers:
+        if stage.idle_workers and stage.all_planned:
             lines.append(
                 f"Note: in stage {stage.number} {stage.idle_workers} of {preview.workers} workers get no arrival. "
                 "That is fine."
@@ -289,10 +295,13 @@ def _seconds(value: float | None) -> str:
     return NOT_MEASURED if value is None else number(value)
 
 
-def _count(value: float | None) -> str:
-    """``1,234,567``; a mean below 100 keeps its decimals."""
+def _count(value: float | None, *, up: bool = False) -> str:
+    """``1,234,567``; a mean below 100 keeps its decimals, ten million and more are ``12.3 M`` (never less, with ``up``)."""
     if value is None:
         return NOT_MEASURED
+    if value >= TEN_MILLION:
+        tenths = value / 1e5
+        return f"{(math.ceil(tenths) if up else round(tenths)) / 10:,.1f} M"
     return number(value) if value < 100 else f"{round(value):,}"
 
 

@@ -20,7 +20,7 @@ from llm_locust.analysis.quantiles import bound_ranks, percentile, share, wilson
 from llm_locust.analysis.trend import SPANS, trend
 from llm_locust.analysis.words import number
 from llm_locust.arrivals import PHASES, StagePlan, plan_stage
-from llm_locust.records import NS_PER_S, StageSpec, WorkloadFacts
+from llm_locust.records import NS_PER_S, Prices, StageSpec, WorkloadFacts
 from llm_locust.records.run import UserChoice
 from llm_locust.records.stage import ArrivalMode
 from llm_locust.records.summary import GeneratorHealth, LimitCount, Result, StageVerdict, Strength
@@ -43,17 +43,6 @@ MOST_SUMMED = 50_000
 
 SAMPLED = 1_000
 """Prompts made for a stage of a larger run; its tokens are then an extrapolation."""
-
-
-class Prices(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user pays, in any one currency; ``None`` for what has no price."""
-
-    per_hour: float | None = None
-    """The machine, or machines, under test."""
-    input_per_million: float | None = None
-    """A million input tokens."""
-    output_per_million: float | None = None
-    """A million output tokens."""
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,7 +176,7 @@ def preview(
     """What running these stages would be.
 
     Args:
-        stages: In the order they are run. Their place in the run and first index are set as the run sets them.
+        stages: In the order they are run. They are numbered as the run numbers them.
         users: The user classes and their weights.
         workload: Where the prompts come from.
         slo: Per-request limits in milliseconds.
@@ -205,7 +194,7 @@ def preview(
     sent: list[range] = []
     next_index = 0
     for place, template in enumerate(stages):
-        spec = msgspec.structs.replace(template, stage=place, first_index=next_index)
+        spec = msgspec.structs.replace(template, stage=place)  # the plan's random stream depends on it
         stage, count = _stage(spec, users, bool(slo), drain_s, workers)
         ahead.append(stage)
         sent.append(range(next_index, next_index + count))
@@ -541,7 +530,8 @@ def _time_warnings(stage: StagePreview, slo: dict[str, float]) -> Iterator[Warne
 
 def _request_warnings(stage: StagePreview, slo: dict[str, float]) -> Iterator[Warned]:
     if stage.best_result is not None and stage.best_result != "pass":
-        yield Warned(about="requests", text=f"at best {stage.best_result}: {stage.best_sentence}")
+        at_best = "" if stage.best_result == "not_run" else f"at best {stage.best_result}: "
+        yield Warned(about="requests", text=f"{at_best}{stage.best_sentence}")
     elif stage.best_strength == "candidate":
         needed = requests_to_sign(bool(slo), stage.mode)
         text = f"too few requests in the window for a signed pass, which needs {needed}: at best it is a candidate"

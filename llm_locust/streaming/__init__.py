@@ -6,6 +6,7 @@ Everything from bytes to outcome is without I/O (:class:`ReplyDecoder`); :class:
 from llm_locust.streaming.client import Cancelled, StreamClient
 from llm_locust.streaming.decoder import MAX_REPLY_BYTES, ReplyDecoder
 from llm_locust.streaming.dialects import DIALECTS, Dialect, get_dialect
+from llm_locust.streaming.redaction import names_a_secret
 from llm_locust.streaming.reply import Failure, Reply
 from llm_locust.streaming.request import StreamRequest
 
@@ -20,4 +21,5 @@ __all__ = [
     "StreamClient",
     "StreamRequest",
     "get_dialect",
+    "names_a_secret",
 ]

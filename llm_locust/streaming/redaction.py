@@ -22,11 +22,16 @@ _SHORTEST_SECRET = 4
 """Anything shorter guards nothing, and masking it would shred the text."""
 
 
+def names_a_secret(header: str) -> bool:
+    """Whether a header of this name usually carries a secret."""
+    return _SECRET_HEADER.search(header) is not None
+
+
 def secrets_in(headers: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """The secrets that request headers carry: whole values of headers named like one, and what follows a scheme word."""
     secrets: set[str] = set()
     for name, value in headers:
-        if _SECRET_HEADER.search(name):
+        if names_a_secret(name):
             whole = value.strip()
             secrets.update((whole, whole.partition(" ")[2].strip()))
     return tuple(sorted((s for s in secrets if len(s) >= _SHORTEST_SECRET), key=len, reverse=True))

@@ -16,6 +16,7 @@ from gevent import socket as gevent_socket
 
 from llm_locust.records import Clock, Outcome, UsageError
 from llm_locust.streaming.connection import Address, Connection, NoConnection, connect, tls_failure
+from llm_locust.streaming.failed_reply import body_message
 from llm_locust.streaming.framing import ResponseFraming
 from llm_locust.streaming.receive_times import ReceiveTimes
 from llm_locust.streaming.redaction import safe_line, secrets_in
@@ -44,6 +45,10 @@ class Page(NamedTuple):
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return {}
 
+    def message(self) -> str:
+        """What an error page says: the message of a JSON error, the title of a web page, or the text itself."""
+        return body_message(self.body)
+
 
 class NoPage(Exception):
     """There was no answer; ``failure`` says why, in one line without secrets."""
@@ -71,7 +76,8 @@ class Probe:
     def __init__(
         self, base_url: str, headers: Mapping[str, str], *, ca_file: str | None = None, insecure: bool = False
     ) -> None:
-        self.target = Target.parse(base_url.strip().rstrip("/").removesuffix("/v1"))
+        self.base_url = base_url.strip().rstrip("/").removesuffix("/v1")
+        self.target = Target.parse(self.base_url)
         for name, value in headers.items():
             if any(char in name + value for char in "\r\n\0"):
                 raise UsageError(f"header {name!r}: neither name nor value may hold a line break")
@@ -89,17 +95,19 @@ class Probe:
             NoPage: the name is unknown, nobody listens, TLS failed, time ran out, or the answer is not HTTP.
         """
         limit = gevent.Timeout.start_new(timeout_s)
-        connection = None
+        connection, missing = None, "connection"
         try:
             connection = connect(self._addresses(), self._times, timeout_s=timeout_s)
+            missing = "TLS handshake"
             self._secure(connection)
+            missing = "answer"
             connection.send(f"GET {self.target.path(path)} HTTP/1.1\r\n".encode() + self._head)
             return _read(connection)
         except gevent.Timeout as expired:
             if expired is not limit:
                 raise
-            when = "no answer" if connection is not None else "no connection"
-            raise NoPage(Failure(Outcome.TIMEOUT, f"{when} within {timeout_s:g} s")) from None
+            outcome = Outcome.TIMEOUT if missing == "answer" else Outcome.CONNECT_ERROR
+            raise NoPage(Failure(outcome, f"no {missing} within {timeout_s:g} s")) from None
         except NoConnection as none:
             raise NoPage(none.failure) from None
         except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -13,20 +12,6 @@ from llm_locust.workload import Prompt
 
 if TYPE_CHECKING:
     from llm_locust.plugin import Plugin
-
-API_KEY_VARIABLES = ("LLM_LOCUST_API_KEY", "OPENAI_API_KEY")
-"""Read from the environment of the process that sends, in this order; never an option, never in a file of the run."""
-
-
-def api_key() -> str | None:
-    """The key of this process's environment, if there is one."""
-    return next((key for name in API_KEY_VARIABLES if (key := os.environ.get(name))), None)
-
-
-def auth_headers() -> dict[str, str]:
-    """The bearer header for :func:`api_key`; empty without a key."""
-    key = api_key()
-    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 class LLMUser(User):
@@ -48,16 +33,20 @@ class LLMUser(User):
         raise NotImplementedError
 
     def build_headers(self, prompt: Prompt) -> dict[str, str]:
-        """Headers of the request beyond the usual ones; the API key comes from the environment of the worker."""
-        return auth_headers()
+        """Headers of the request beyond the usual ones: the API key of this worker's environment, and ``--header``."""
+        return self._plugin.headers
 
     def build_request(self, prompt: Prompt, request_id: str) -> StreamRequest:
         """The whole request: body, headers, and the id under which the server can log it."""
+        body = self.build_body(prompt)
+        if not self._plugin.streaming:
+            body = {name: value for name, value in body.items() if name != "stream_options"} | {"stream": False}
         return StreamRequest(
             path=self.path,
-            body=msgspec.json.encode(self.build_body(prompt)),
+            body=msgspec.json.encode(body),
             headers=[*self.build_headers(prompt).items(), ("X-Request-Id", request_id)],
             dialect=self.dialect,
+            streamed=self._plugin.streaming,
         )
 
     @property

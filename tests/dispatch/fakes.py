@@ -49,6 +49,7 @@ class Rows:
     """What a recorder would have written."""
 
     terminal: list[RequestRecord] = field(default_factory=list)
+    trouble: str | None = None
     issued: list[PlanRow] = field(default_factory=list)
 
     def add(self, record: RequestRecord) -> None:
@@ -85,6 +86,8 @@ class Bench:
         deadline_s: float = 30.0,
         builder: Builder | None = None,
         at_once: bool = False,
+        max_requests: int | None = None,
+        max_output_tokens: int | None = None,
     ) -> None:
         self.clock = Clock()
         self.server = HeldServer(self.clock, at_once=at_once)
@@ -111,7 +114,10 @@ class Bench:
             observe=lambda record, reply, user: self.observed.append(record),
             stride=of,
         )
-        self.stage = StageRun(run, PrepareStage(spec=spec, rank=rank, of=of))
+        order = PrepareStage(
+            spec=spec, rank=rank, of=of, max_requests=max_requests, max_output_tokens=max_output_tokens
+        )
+        self.stage = StageRun(run, order)
 
     def start(self) -> None:
         self.stage.start(self.clock.now_ns())

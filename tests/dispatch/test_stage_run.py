@@ -3,6 +3,7 @@
 import gevent
 import pytest
 
+from llm_locust.dispatch.stage_run import share
 from llm_locust.records import RequestRecord
 from tests.dispatch.fakes import Bench, Builder, burst
 
@@ -67,10 +68,8 @@ def test_a_cap_holds_arrivals_back_in_order_and_the_wait_is_on_record() -> None:
 
 
 def test_the_cap_of_a_run_is_split_over_the_workers_without_losing_a_place() -> None:
-    from llm_locust.dispatch.stage_run import _share
-
-    assert [_share(8, rank, 3) for rank in range(3)] == [3, 3, 2]
-    assert _share(None, 0, 3) is None
+    assert [share(8, rank, 3) for rank in range(3)] == [3, 3, 2]
+    assert share(None, 0, 3) is None
 
 
 def test_an_arrival_held_back_past_the_deadline_is_not_sent() -> None:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import pytest
 import requests
-from tests.e2e.conftest import CHAT, Locust, free_port, processes, truth
 
 from llm_locust.simulator.process import Running
+from tests.e2e.conftest import CHAT, Locust, free_port, processes, truth
 
 pytestmark = pytest.mark.process
 
@@ -28,9 +28,7 @@ def issued_indices(locust: Locust) -> list[int]:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_users_without_a_shape_are_a_closed_loop_of_as_many(
-    locust: Locust, simulator: Simulator, workers: int
-) -> None:
+def test_users_without_a_shape_are_a_closed_loop_of_as_many(locust: Locust, simulator: Simulator, workers: int) -> None:
     server = simulator(slots=8, decode_ms=20)
     forked = processes(workers) if workers else []
     run = locust.run(
@@ -58,9 +56,7 @@ def test_two_user_classes_share_the_load_by_their_weights(locust: Locust, simula
         "class Chat(OpenAIChatUser):\n    weight = 3\n"
         "class Completion(OpenAICompletionUser):\n    weight = 1\n"
     )
-    run = locust.run(
-        "-u", "8", "-r", "8", "-t", "4s", "--host", server.base_url, "--max-tokens", "8", files=str(own)
-    )
+    run = locust.run("-u", "8", "-r", "8", "-t", "4s", "--host", server.base_url, "--max-tokens", "8", files=str(own))
     assert run.code == 0, run.stderr
     counts = run.rows()["user"].value_counts()
     assert set(counts.index) == {"Chat", "Completion"}

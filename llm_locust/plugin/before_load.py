@@ -1,0 +1,116 @@
+"""Before load: which stages there will be, what they would cost, and whether the server takes a request at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from locust.env import Environment
+from locust.runners import MasterRunner
+
+from llm_locust.dispatch import RequestBuilder
+from llm_locust.plugin.interrupts import say
+from llm_locust.plugin.options import RunOptions
+from llm_locust.plugin.run_setup import user_choices
+from llm_locust.plugin.shape import StageShape
+from llm_locust.records import Clock, StageSpec, UsageError
+from llm_locust.records.run import RunSpec
+from llm_locust.streaming import StreamClient
+from llm_locust.telemetry.readiness import await_ready, check_one_request
+from llm_locust.telemetry.target import TargetFacts
+from llm_locust.workload import load_workload
+
+CONNECT_S = 30.0
+CHECK_INDEX = -1
+"""The prompt of the one request before load: none that a stage sends, where the workload has more of them."""
+CHECK_TOKENS = 16
+
+
+def stages_of(environment: Environment, options: RunOptions, users: int) -> list[StageSpec]:
+    """The stages of the shape; without one of ours, Locust's users are a closed loop that lasts until it is stopped.
+
+    Raises:
+        UsageError: the shape lacks an option, or has no stages.
+    """
+    shape = environment.shape_class
+    if isinstance(shape, StageShape):
+        stages = list(shape.stages(options))
+        if not stages:
+            raise UsageError(f"the shape {type(shape).__name__} has no stages")
+        return stages
+    return [
+        StageSpec(
+            stage=0,
+            mode="closed",
+            concurrency=users,
+            warmup_s=options.warmup_s if options.warmup_given else 0.0,
+            window_s=None,
+            cooldown_s=0.0,
+            seed=options.seed,
+            first_index=0,
+        )
+    ]
+
+
+def dry_run(environment: Environment, options: RunOptions, width: int) -> str:
+    """What would be run, as text; nothing is sent."""
+    from llm_locust.report.preview import preview_text  # scipy and tables: not for a process that makes load
+    from llm_locust.sizing import preview
+
+    given = environment.parsed_options
+    assert given is not None
+    workers = int(given.expect_workers) if isinstance(environment.runner, MasterRunner) else 1
+    ahead = preview(
+        stages_of(environment, options, given.num_users or 1),
+        user_choices(environment),
+        load_workload(options.prompts, seed=options.seed, max_tokens=options.max_tokens),
+        slo=options.slo,
+        deadline_s=options.deadline_s,
+        workers=workers,
+        max_in_flight=options.max_in_flight,
+        prices=options.prices,
+    )
+    return preview_text(ahead, width=width)
+
+
+def wait_for_server(host: str, headers: Mapping[str, str], options: RunOptions) -> TargetFacts:
+    """Wait until the server is up, with a line of progress, at most ``--ready-timeout``.
+
+    Raises:
+        UsageError: it is not.
+    """
+    return await_ready(host, headers, timeout_s=options.ready_timeout_s, model=options.model, report=say)
+
+
+def check_one_of_each(
+    run: RunSpec, builders: Iterable[RequestBuilder], facts: TargetFacts, clock: Clock, *, key_here: bool
+) -> None:
+    """One request of each user class, sent as the load will be: what cannot work is named before load.
+
+    Args:
+        run: the run to come.
+        builders: one of each user class.
+        facts: what the server said of itself.
+        clock: this process's clock.
+        key_here: whether this process has the key; a master need not.
+
+    Raises:
+        UsageError: a request did not come out ok, and a missing key is not to blame.
+    """
+    spec = run.workload
+    workload = load_workload(spec.prompts_file, seed=spec.seed, max_tokens=spec.max_tokens)
+    prompt = workload.prompt(CHECK_INDEX)
+    prompt = msgspec.structs.replace(prompt, max_tokens=min(prompt.max_tokens, CHECK_TOKENS))
+    client = StreamClient(run.host, clock, connect_timeout_s=min(run.deadline_s, CONNECT_S))
+    try:
+        for builder in builders:
+            request = builder.build_request(prompt, f"{run.run_id}.check")
+            check_one_request(
+                client, request, base_url=run.host, model=run.model, facts=facts, deadline_s=run.deadline_s
+            )
+    except UsageError as error:
+        if key_here:
+            raise
+        say(f"the master has no key, so this may be no more than that: {error}")
+    finally:
+        client.close()

@@ -1,0 +1,54 @@
+"""Ctrl-C: once stops sending and lets the flying requests land, twice cancels them; the run is written and judged anyway.
+
+Python's own handler raises KeyboardInterrupt in whichever greenlet happens to run, which may be the dispatcher. This one
+runs in a greenlet of its own, and hands the interrupt on to Locust only when there is no run to end first.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+
+import gevent
+
+
+class Interrupts:
+    """Counts Ctrl-C during a run."""
+
+    def __init__(self, stop: Callable[[], bool], cancel: Callable[[], None]) -> None:
+        """Take SIGINT over.
+
+        Args:
+            stop: ends the run in order; ``False`` when there is none, and the interrupt is Locust's.
+            cancel: ends it now.
+        """
+        self._stop = stop
+        self._cancel = cancel
+        self.count = 0
+        gevent.signal_handler(signal.SIGINT, self._on_sigint)
+
+    def _on_sigint(self) -> None:
+        if self.count == 0:
+            if not self._stop():
+                hand_on()
+                return
+            self.count = 1
+        else:
+            self.count += 1
+            self._cancel()
+
+    def take(self) -> bool:
+        """Whether there was any since the last call; asked when a run has ended."""
+        seen, self.count = self.count > 0, 0
+        return seen
+
+
+def hand_on() -> None:
+    """Raise KeyboardInterrupt in the main greenlet, as Python would have."""
+    gevent.get_hub().handle_system_error(KeyboardInterrupt, KeyboardInterrupt())
+
+
+def say(line: str) -> None:
+    """A line for the person at the terminal."""
+    print(line, file=sys.stderr, flush=True)

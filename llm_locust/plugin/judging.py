@@ -1,0 +1,44 @@
+"""Judging a run from inside Locust: the same command that a person would give later, in a process of its own.
+
+A process of its own keeps pandas out of the load generator, and its work away from heartbeats and arrivals.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from llm_locust.records import RunFolder
+from llm_locust.records.summary import RunSummary
+
+
+def output_width() -> int:
+    """Columns of the terminal; 120 where the output goes to a file."""
+    return os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else 120
+
+
+def merge(folder: RunFolder) -> tuple[int, str]:
+    """Exit code and printed table of ``llm-locust merge``."""
+    done = subprocess.run(
+        [sys.executable, "-m", "llm_locust", "merge", str(folder.path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        start_new_session=True,  # Ctrl-C is for the load, not for the judgement of it
+        env={
+            **os.environ,
+            "COLUMNS": str(output_width()),
+            **({"FORCE_COLOR": "1"} if sys.stdout.isatty() else {}),
+        },
+    )
+    return done.returncode, done.stdout
+
+
+def failed_stage(folder: RunFolder) -> str | None:
+    """Why a ladder should stop after its newest stage: that stage fails. ``None`` while it does not."""
+    code, _ = merge(folder)
+    if code not in (0, 3, 4):
+        return None
+    stage = RunSummary.load(folder.summary).stages[-1]
+    return f"--stop-on-fail: {stage.label} failed" if stage.verdict.result == "fail" else None
