@@ -80,7 +80,7 @@ class WebUI:
         assert reply["success"], reply
 
     def stop(self) -> None:
-        self._http.get(f"{self.url}/stop", timeout=60)
+        assert self._http.post(f"{self.url}/stop", timeout=60).status_code == 200
 
     def state(self) -> dict[str, object]:
         found: dict[str, object] = self._http.get(f"{self.url}/stats/requests", timeout=10).json()

@@ -7,7 +7,7 @@ from argparse import Namespace
 import pytest
 from locust.argument_parser import get_empty_argument_parser
 
-from llm_locust.plugin.options import OPTION_NAMES, RunOptions, add_options, given_options, option_table, read_options
+from llm_locust.plugin.options import OPTION_NAMES, OPTIONS, RunOptions, add_options, given_options, read_options
 from llm_locust.records import UsageError
 
 
@@ -69,7 +69,7 @@ def test_every_option_is_in_the_web_form_and_has_its_own_variable() -> None:
     parser = get_empty_argument_parser()
     add_options(parser)
     assert set(OPTION_NAMES) <= set(parser.args_included_in_web_ui)
-    variables = [variable for _, variable, _, _ in option_table()]
+    variables = [option.variable for option in OPTIONS]
     assert len(set(variables)) == len(OPTION_NAMES)
     assert all(variable.startswith("LOCUST_LLM_") for variable in variables)
 
