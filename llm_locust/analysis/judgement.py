@@ -8,8 +8,16 @@ import pandas as pd
 
 from llm_locust.analysis.figures import summarise_stage
 from llm_locust.analysis.words import number, percent
-from llm_locust.records import Manifest
-from llm_locust.records.summary import Reconciliation, Result, RunSummary, StageSummary, Strength, WhenSet
+from llm_locust.records import Manifest, Requirements
+from llm_locust.records.summary import (
+    Reconciliation,
+    Requirement,
+    Result,
+    RunSummary,
+    StageSummary,
+    Strength,
+    WhenSet,
+)
 
 SYNTHETIC = "The engine is synthetic: nothing here is performance."
 
@@ -102,6 +110,7 @@ def judge_run(
         command=manifest.command,
         slo=slo,
         limits_set=limits_set,
+        requirements=judge_requirements(ladder, manifest.requirements),
         sustained_rate_rps=sustained.stages[0].rate_rps if sustained else None,
         first_failing_rate_rps=first_failing.stages[0].rate_rps if first_failing else None,
         verdict=run_sentence(ladder, sent, slo, manifest.synthetic_engine),
@@ -110,6 +119,36 @@ def judge_run(
         stages=stages,
         limitations=limitations(manifest, stages, limits_set),
     )
+
+
+def judge_requirements(ladder: list[Point], asked: Requirements, when: WhenSet = "before") -> list[Requirement]:
+    """What was required of the run, and whether the points show it.
+
+    A rate is sustained when it, or a higher one below the first failing rate, passed. It is missed when a rate up to it
+    failed, or when none so high was tried; otherwise what would decide it is invalid or undetermined.
+    """
+    found = []
+    if asked.rate_rps is not None:
+        sustained, failing = boundary(ladder)
+        rates = [p for p in ladder if p.stages[0].mode == "open"]
+        tried = [p for p in rates if (p.stages[0].rate_rps or 0) >= asked.rate_rps]
+        met: bool | None = None
+        if sustained is not None and (sustained.stages[0].rate_rps or 0) >= asked.rate_rps:
+            met = True
+        elif (
+            not tried
+            or (failing is not None and failing in rates[: rates.index(tried[0]) + 1])
+            or all(p.result == "fail" for p in tried)
+        ):
+            met = False
+        found.append(
+            Requirement(text=f"a sustained rate of at least {number(asked.rate_rps)} req/s", met=met, set_=when)
+        )
+    if asked.every_stage:
+        results = {point.result for point in ladder}
+        met = False if "fail" in results else True if results == {"pass"} else None
+        found.append(Requirement(text="every stage passes", met=met, set_=when))
+    return found
 
 
 def boundary(ladder: list[Point]) -> tuple[Point | None, Point | None]:
@@ -208,10 +247,17 @@ def limitations(manifest: Manifest, stages: list[StageSummary], limits_set: When
 def exit_code(summary: RunSummary) -> int:
     """The exit status that a summary earns, for every surface that judges a run.
 
-    0: it ran and was judged; a failing top stage is a success, for the boundary was found. 2: nothing was sent. 4: a stage
-    is invalid or undetermined, or arrivals were lost. (1 is left to crashes, 3 to gates that a user chose.)
+    0: it ran and was judged; a failing top stage is a success, for the boundary was found. 2: nothing was sent. 3: a
+    requirement that the user made is not met. 4: work was lost, or what decides is invalid or undetermined: any stage, or,
+    where the user made requirements, those that decide them. (1 is left to crashes.)
     """
     if summary.sent == 0:
         return 2
+    if any(requirement.met is False for requirement in summary.requirements):
+        return 3
+    if summary.reconciliation.lost:
+        return 4
+    if summary.requirements:
+        return 4 if any(requirement.met is None for requirement in summary.requirements) else 0
     results = {stage.verdict.result for stage in summary.stages}
-    return 4 if results & {"invalid", "undetermined"} or summary.reconciliation.lost else 0
+    return 4 if results & {"invalid", "undetermined"} else 0

@@ -9,7 +9,7 @@ import click
 
 from llm_locust.records import UsageError
 
-COMMANDS = ("decode", "demo", "llama", "merge", "options", "paths", "report", "simulate")
+COMMANDS = ("decode", "demo", "gate", "llama", "merge", "options", "paths", "report", "simulate")
 """Subcommands: module ``llm_locust.cli.<name>`` with a click command of the same name, imported only when asked for."""
 
 

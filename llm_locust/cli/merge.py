@@ -56,6 +56,7 @@ def command(run: Path, others: tuple[Path, ...]) -> None:
     \b
     Exit status: 0 ran and was judged (a failing top stage is a success: the boundary was found)
                  2 wrong usage, or nothing was sent
+                 3 a requirement of the run (--require-rate, --require-pass) is not met
                  4 a stage is invalid or undetermined, or arrivals were lost
     """
     with shown_progress() as progress:

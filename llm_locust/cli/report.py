@@ -27,6 +27,7 @@ def command(run: Path, slo: str | None) -> None:
     \b
     Exit status: 0 ran and was judged (a failing top stage is a success: the boundary was found)
                  2 wrong usage, or nothing was sent
+                 3 a requirement of the run (--require-rate, --require-pass) is not met
                  4 a stage is invalid or undetermined, or arrivals were lost
     """
     reported = report_run(run, None if slo is None else parse_slo(slo))

@@ -119,7 +119,9 @@ class RunController:
         self._ended_by_judgement = False
         self.ending: Ending | None = None
         self.error: str | None = None
-        """What a person did wrong, when the run could not go on for that."""
+        """Why the run could not go on, when it could not."""
+        self.crashed = False
+        """Whether that was a fault of ours."""
         self.over = Event()
         """The raw files are complete and closed."""
 
@@ -192,7 +194,7 @@ class RunController:
             self.ending, self.error = "failed", str(error)
         except Exception as error:
             logger.exception("the run failed")
-            self.ending, self.error = "failed", f"{type(error).__name__}: {error}"
+            self.ending, self.error, self.crashed = "failed", f"{type(error).__name__}: {error}", True
         finally:
             if timer is not None:
                 timer.kill()
@@ -260,7 +262,8 @@ class RunController:
             self._plan.close()
             self._generator.close()
             self.manifest.state = self.ending or "failed"
-            self.manifest.state_reason = self.error or self._stop_reason
+            told = self._ended_by_judgement or self.ending != "complete"
+            self.manifest.state_reason = self.error or (self._stop_reason if told else None)
             self.manifest.ended_at = datetime.now(UTC).isoformat(timespec="seconds")
             self._save_manifest()
         except OSError as error:

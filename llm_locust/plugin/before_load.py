@@ -16,7 +16,7 @@ from llm_locust.plugin.shape import StageShape
 from llm_locust.records import Clock, StageSpec, UsageError
 from llm_locust.records.run import RunSpec
 from llm_locust.streaming import StreamClient
-from llm_locust.telemetry.readiness import await_ready, check_one_request
+from llm_locust.telemetry.readiness import FirstRequestFailed, await_ready, check_one_request
 from llm_locust.telemetry.target import TargetFacts
 from llm_locust.workload import load_workload
 
@@ -79,7 +79,32 @@ def wait_for_server(host: str, headers: Mapping[str, str], options: RunOptions) 
     Raises:
         UsageError: it is not.
     """
-    return await_ready(host, headers, timeout_s=options.ready_timeout_s, model=options.model, report=say)
+    if options.insecure:
+        say(f"WARNING: --insecure: the certificate of {host} is not verified; keys and prompts may go to anybody")
+    return await_ready(
+        host,
+        headers,
+        timeout_s=options.ready_timeout_s,
+        model=options.model,
+        report=say,
+        ca_file=options.ca_file,
+        insecure=options.insecure,
+    )
+
+
+def connect(run: RunSpec, clock: Clock) -> StreamClient:
+    """The stream client of a run, as a worker makes it and as the request before load is sent.
+
+    Raises:
+        UsageError: the base URL or the file of certificates cannot be used.
+    """
+    return StreamClient(
+        run.host,
+        clock,
+        connect_timeout_s=min(run.deadline_s, CONNECT_S),
+        ca_file=run.ca_file,
+        insecure=run.insecure,
+    )
 
 
 def check_one_of_each(
@@ -95,22 +120,22 @@ def check_one_of_each(
         key_here: whether this process has the key; a master need not.
 
     Raises:
-        UsageError: a request did not come out ok, and a missing key is not to blame.
+        FirstRequestFailed: a request did not come out ok, and a key that only the workers have is not to blame.
     """
     spec = run.workload
     workload = load_workload(spec.prompts_file, seed=spec.seed, max_tokens=spec.max_tokens)
     prompt = workload.prompt(CHECK_INDEX)
     prompt = msgspec.structs.replace(prompt, max_tokens=min(prompt.max_tokens, CHECK_TOKENS))
-    client = StreamClient(run.host, clock, connect_timeout_s=min(run.deadline_s, CONNECT_S))
+    client = connect(run, clock)
     try:
         for builder in builders:
             request = builder.build_request(prompt, f"{run.run_id}.check")
             check_one_request(
                 client, request, base_url=run.host, model=run.model, facts=facts, deadline_s=run.deadline_s
             )
-    except UsageError as error:
-        if key_here:
+    except FirstRequestFailed as error:
+        if key_here or error.reply.status not in (401, 403):
             raise
-        say(f"the master has no key, so this may be no more than that: {error}")
+        say(f"not checked before load: the master has no key ({error})")
     finally:
         client.close()

@@ -91,6 +91,8 @@ OPTIONS: tuple[Option, ...] = (
         "Environment variable that holds the API key on each worker. Default: LLM_LOCUST_API_KEY, then OPENAI_API_KEY",
     ),
     Option("--header", None, "'NAME: VALUE'", "A further request header; a secret as 'NAME: @env:VARIABLE'", True),
+    Option("--ca-file", None, "FILE", "PEM certificates to trust instead of the system's"),
+    Option("--insecure", None, None, "Do not verify the server's certificate; said loudly, and recorded"),
     Option("--ready-timeout", "60", "SECONDS", "How long to wait for the server to be up before the first stage"),
     Option("--max-requests", None, "N", "Budget: send at most N requests in the whole run"),
     Option("--max-output-tokens", None, "N", "Budget: let at most N tokens be generated in the whole run"),
@@ -148,6 +150,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     streaming: bool
     api_key_env: str | None
     headers: list[tuple[str, str]]
+    ca_file: str | None
+    insecure: bool
     ready_timeout_s: float
     bounds: Bounds
     stop_on_fail: bool
@@ -213,6 +217,8 @@ def read_options(namespace: Namespace) -> RunOptions:
         streaming=streaming,
         api_key_env=_given(namespace, "api_key_env"),
         headers=parse_headers(_list(namespace, "header")),
+        ca_file=_given(namespace, "ca_file"),
+        insecure=_flag_set(namespace, "insecure"),
         ready_timeout_s=_required(_seconds(namespace, "ready_timeout", allow_zero=True)),
         bounds=Bounds(
             max_requests=_whole(namespace, "max_requests", at_least=1),

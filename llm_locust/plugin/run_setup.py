@@ -17,7 +17,7 @@ from locust.env import Environment
 
 from llm_locust.plugin.options import RunOptions, given_options
 from llm_locust.records import Manifest, UsageError
-from llm_locust.records.run import RunSpec, UserChoice, WorkloadSpec
+from llm_locust.records.run import API_KEY_VARIABLES, RunSpec, UserChoice, WorkloadSpec
 from llm_locust.telemetry.target import TargetFacts
 from llm_locust.users.base import LLMUser
 from llm_locust.workload import load_workload
@@ -46,7 +46,9 @@ def target_url(environment: Environment) -> str:
     if not usable:
         raise UsageError(f"--host {host!r}: write a base URL such as http://127.0.0.1:8000")
     if url.username or url.password:
-        raise UsageError("--host holds a user name or password: leave it out and put the key into LLM_LOCUST_API_KEY")
+        raise UsageError(
+            "--host holds a user name or password: leave it out and put the key into " + API_KEY_VARIABLES[0]
+        )
     return host.rstrip("/")
 
 
@@ -88,6 +90,8 @@ def set_up_run(
         streaming=options.streaming,
         api_key_env=options.api_key_env,
         headers=options.headers,
+        ca_file=str(Path(options.ca_file).resolve()) if options.ca_file else None,
+        insecure=options.insecure,
     )
     manifest = Manifest(
         run_id=run_id,
@@ -105,6 +109,7 @@ def set_up_run(
         deadline_s=options.deadline_s,
         max_in_flight=options.max_in_flight,
         streaming=options.streaming,
+        tls_verified=None if host.startswith("http://") else not options.insecure,
         slo=options.slo,
         requirements=options.requirements,
         workload=workload.facts,

@@ -26,7 +26,7 @@ from llm_locust.dispatch import (
     StageDone,
     WorkerAgent,
 )
-from llm_locust.plugin.before_load import CONNECT_S, check_one_of_each, dry_run, stages_of, wait_for_server
+from llm_locust.plugin.before_load import check_one_of_each, connect, dry_run, stages_of, wait_for_server
 from llm_locust.plugin.interrupts import Interrupts, hand_on, say
 from llm_locust.plugin.judging import failed_stage, merge, output_width
 from llm_locust.plugin.locust_stats import llm_request, report_request
@@ -43,7 +43,7 @@ from llm_locust.workload import load_workload
 
 logger = logging.getLogger(__name__)
 
-CRASH_EXIT, USAGE_EXIT = 1, 2
+CRASH_EXIT, USAGE_EXIT, UNDECIDED_EXIT = 1, 2, 4
 
 
 class Plugin:
@@ -66,7 +66,11 @@ class Plugin:
         self._being_stopped = False
         self._placeholders: int | None = None
         self._verdict = ""
-        self._interrupts = Interrupts(self._stop_for_a_person, self._cancel_for_a_person)
+        self._interrupts = Interrupts(
+            self._stop_for_a_person,
+            self._cancel_for_a_person,
+            terminates=self._headless and not isinstance(runner, WorkerRunner),
+        )
         if not isinstance(runner, WorkerRunner):
             self._link = Link(runner)
             self._roster = Roster(self._link, self._clock)
@@ -213,9 +217,9 @@ class Plugin:
             return
         code, table = merge(controller.folder)
         self._verdict += table
-        if controller.ending == "failed":
+        if controller.error is not None:
             self._verdict += f"The run ended early: {controller.error}\n"
-            code = CRASH_EXIT
+            code = CRASH_EXIT if controller.crashed else UNDECIDED_EXIT
         if not self._headless:
             self.quit()
         self._end(code)
@@ -230,9 +234,8 @@ class Plugin:
         self._judged.set()
         if self._interrupts.take() and not self._headless:
             gevent.spawn(hand_on)  # whoever pressed Ctrl-C at a web UI wants it to end, once the run is judged
-        elif (
-            self._shape is None and not self._being_stopped
-        ):  # a shape ends the test by its next tick; without one nobody else would
+        elif self._shape is None and not self._being_stopped:
+            # A shape ends the test by its next tick; without one nobody else would.
             gevent.spawn(self._runner.quit if self._headless else self._runner.stop)
 
     def _forget_run(self) -> None:
@@ -269,7 +272,7 @@ class Plugin:
     def _connect(self, run: RunSpec, clock: Clock) -> StreamClient:
         self.model, self.streaming = run.model, run.streaming
         self.headers = request_headers(run.api_key_env, run.headers)
-        return StreamClient(run.host, clock, connect_timeout_s=min(run.deadline_s, CONNECT_S))
+        return connect(run, clock)
 
     def _observe(self, record: RequestRecord, reply: Reply | None, builder: RequestBuilder) -> None:
         assert isinstance(builder, LLMUser)

@@ -115,6 +115,8 @@ class Manifest(msgspec.Struct, kw_only=True):
     deadline_s: float
     max_in_flight: int | None = None
     streaming: bool = True
+    tls_verified: bool | None = None
+    """Whether the server's certificate was verified; ``None`` without TLS."""
     slo: dict[str, float] = {}
     """Per-request limits in milliseconds, fixed before load."""
     requirements: Requirements = msgspec.field(default_factory=lambda: Requirements())

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+API_KEY_VARIABLES = ("LLM_LOCUST_API_KEY", "OPENAI_API_KEY")
+"""Where the key is looked for on each machine, in this order, unless ``--api-key-env`` names another variable."""
+
 
 class UserChoice(msgspec.Struct, frozen=True, kw_only=True):
     """One user class and its share of the arrivals."""
@@ -43,6 +46,10 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The environment variable that holds the key on each worker; ``None`` for the usual ones."""
     headers: list[tuple[str, str]] = []
     """Further headers, as the person gave them: a value ``@env:NAME`` is read on each worker."""
+    ca_file: str | None = None
+    """PEM certificates to trust instead of the system's, at this path on every worker."""
+    insecure: bool = False
+    """The server's certificate is not verified."""
 
 
 def request_id(run_id: str, index: int) -> str:

@@ -257,6 +257,15 @@ class StageSummary(msgspec.Struct, kw_only=True):
     verdict: StageVerdict
 
 
+class Requirement(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that the run had to show, and whether it did."""
+
+    text: str
+    met: bool | None
+    """``None`` when what decides it is invalid or undetermined."""
+    set_: WhenSet = msgspec.field(default="before", name="set")
+
+
 class RunSummary(msgspec.Struct, kw_only=True):
     """``summary.json`` of a run folder."""
 
@@ -277,6 +286,7 @@ class RunSummary(msgspec.Struct, kw_only=True):
     slo: dict[str, float] = {}
     """Per-request limits in milliseconds that the stages were judged by."""
     limits_set: WhenSet = "before"
+    requirements: list[Requirement] = []
     sustained_rate_rps: float | None = None
     """The highest offered rate that passed below the first that failed."""
     first_failing_rate_rps: float | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from llm_locust.analysis.words import number, percent
-from llm_locust.records.summary import StageSummary
+from llm_locust.records.summary import RunSummary, StageSummary
 
 FEW_MARK = "*"
 FEW_NOTE = f"{FEW_MARK} too few requests to tell this percentile from the maximum"
@@ -54,3 +54,10 @@ COLUMNS: tuple[Column, ...] = (
 def has_marks(stages: list[StageSummary], columns: tuple[Column, ...] = COLUMNS) -> bool:
     """Whether any cell carries the mark that :data:`FEW_NOTE` explains."""
     return any(FEW_MARK in column.cell(stage) for stage in stages for column in columns)
+
+
+def requirement_lines(summary: RunSummary) -> list[str]:
+    """What was required of the run and whether it was met, a line each."""
+    answer = {True: "met", False: "NOT met", None: "cannot be told: what decides it is invalid or undetermined"}
+    after = {"before": "", "after": " (set after the run)"}
+    return [f"Required{after[r.set_]}: {r.text}: {answer[r.met]}" for r in summary.requirements]

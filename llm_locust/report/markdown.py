@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Sequence
 
 from llm_locust.analysis.judgement import SYNTHETIC
 from llm_locust.analysis.words import NOT_MEASURED, counts, number, percent
 from llm_locust.records import format_slo
 from llm_locust.records.summary import Figure, Gate, Interval, RunSummary, StageSummary
-from llm_locust.report.ladder import COLUMNS, FEW_NOTE, has_marks
-
-_SPECIAL = re.compile(r"([\\`*_\[\]<#|~&$])")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
+from llm_locust.report.inert import LONGEST_NAME, LONGEST_SENTENCE, escape, shell_word
+from llm_locust.report.ladder import COLUMNS, FEW_NOTE, has_marks, requirement_lines
 
 _PERCENTILE_ROWS: tuple[tuple[str, str, tuple[str, str, str]], ...] = (
     ("TTFT", "ms", ("ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms")),
@@ -37,11 +34,6 @@ _PERCENTILE_ROWS: tuple[tuple[str, str, tuple[str, str, str]], ...] = (
 )
 
 
-def escape(text: str) -> str:
-    """Text from elsewhere (a server, a file name) as inert Markdown on one line, also inside a table cell."""
-    return _SPECIAL.sub(r"\\\1", _CONTROL.sub(" ", text)).strip()
-
-
 def render_markdown(summary: RunSummary) -> str:
     """The report of a run."""
     blocks = [f"# Run {escape(summary.run_id)}", f"**{escape(summary.verdict)}**"]
@@ -61,16 +53,17 @@ def render_markdown(summary: RunSummary) -> str:
 def _facts(summary: RunSummary) -> str:
     limits = escape(format_slo(summary.slo)) + " (ms)" if summary.slo else "none chosen"
     when = "before load" if summary.limits_set == "before" else "**after the run**"
-    reason = f" ({escape(summary.state_reason)})" if summary.state_reason else ""
-    model = escape(summary.model) if summary.model else NOT_MEASURED
+    reason = f" ({escape(summary.state_reason, LONGEST_NAME)})" if summary.state_reason else ""
+    model = escape(summary.model, LONGEST_NAME) if summary.model else NOT_MEASURED
     cap = str(summary.max_in_flight) if summary.max_in_flight is not None else "none"
     return _list(
         [
-            f"Target: {escape(summary.host)}, model {model}",
-            f"Workload: {escape(summary.workload)} ({summary.workload_kind}), "
+            f"Target: {escape(summary.host, LONGEST_NAME)}, model {model}",
+            f"Workload: {escape(summary.workload, LONGEST_NAME)} ({summary.workload_kind}), "
             f"SHA-256 {escape(summary.workload_sha256[:12])}",
             f"Limits: {limits}, set {when}",
             f"Deadline: {number(summary.deadline_s)} s; cap on requests in flight: {cap}",
+            *requirement_lines(summary),
             f"Started: {escape(summary.started_at)}; state: {summary.state}{reason}",
         ]
     )
@@ -99,7 +92,7 @@ def _stage(stage: StageSummary, synthetic: bool) -> list[str]:
     return [
         f"### {escape(stage.label)}{round_}: {stage.verdict.result}{strength}",
         *([f"*{SYNTHETIC}*"] if synthetic else []),
-        escape(stage.verdict.sentence) + ".",
+        escape(stage.verdict.sentence, LONGEST_SENTENCE) + ".",
         _gates(stage.verdict.gates),
         _limits(stage),
         _figures(stage),
@@ -257,7 +250,7 @@ def _reconciliation(summary: RunSummary) -> str:
 def _command(summary: RunSummary) -> str:
     if not summary.command:
         return "The command was not recorded."
-    text = _CONTROL.sub(" ", shlex.join(summary.command))
+    text = " ".join(map(shell_word, summary.command))
     fence = "`" * (max((len(run) for run in re.findall(r"`+", text)), default=2) + 1 if "```" in text else 3)
     return f"{fence}shell\n{text}\n{fence}"
 
@@ -283,7 +276,7 @@ def _list(lines: Iterable[str]) -> str:
 
 
 def _escaped(rows: Iterable[Iterable[str]]) -> list[list[str]]:
-    return [[escape(cell) for cell in row] for row in rows]
+    return [[escape(cell, LONGEST_NAME) for cell in row] for row in rows]
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[bool]) -> str:

@@ -9,7 +9,8 @@ from rich.text import Text
 
 from llm_locust.records import format_slo
 from llm_locust.records.summary import RunSummary
-from llm_locust.report.ladder import COLUMNS, FEW_NOTE, has_marks
+from llm_locust.report.inert import LONGEST_NAME, LONGEST_SENTENCE, one_line, shell_word
+from llm_locust.report.ladder import COLUMNS, FEW_NOTE, has_marks, requirement_lines
 from llm_locust.report.run import Reported
 
 WIDE = 96
@@ -20,7 +21,7 @@ _STYLE = {"pass": "green", "fail": "red", "invalid": "yellow", "undetermined": "
 
 
 def print_reported(reported: Reported, console: Console) -> None:
-    """Print a judged run. Text that may come from elsewhere is never read as markup."""
+    """Print a judged run. Text that may come from elsewhere is neither read as markup nor sent to the terminal as it is."""
     summary = reported.summary
     columns = tuple(c for c in COLUMNS if console.width >= WIDE or not c.wide)
     if summary.stages:
@@ -32,21 +33,23 @@ def print_reported(reported: Reported, console: Console) -> None:
             console.print(Text(note), soft_wrap=False)
     for stage in summary.stages:
         strength = f" ({stage.verdict.strength})" if stage.verdict.strength else ""
-        line = Text(f"{stage.label}: ")
+        line = Text(f"{one_line(stage.label, LONGEST_NAME)}: ")
         line.append(f"{stage.verdict.result}{strength}", style=_STYLE.get(stage.verdict.result, ""))
-        line.append(f" - {stage.verdict.sentence}")
+        line.append(f" - {one_line(stage.verdict.sentence, LONGEST_SENTENCE)}")
         console.print(line)
     console.print()
-    if summary.state != "complete":
-        console.print(
-            Text(f"State of the run: {summary.state}{f' ({summary.state_reason})' if summary.state_reason else ''}")
-        )
+    if summary.state != "complete" or summary.state_reason is not None:
+        reason = f" ({one_line(summary.state_reason, LONGEST_NAME)})" if summary.state_reason else ""
+        console.print(Text(f"State of the run: {summary.state}{reason}"))
     limits = format_slo(summary.slo) or "none chosen"
     after = ", set after the run" if summary.limits_set == "after" else ""
     console.print(Text(f"Limits in ms: {limits}{after}"))
-    console.print(Text(summary.verdict, style="bold"))
+    console.print(Text(one_line(summary.verdict), style="bold"))
+    for required in requirement_lines(summary):
+        console.print(Text(required))
     # A path is for copying: it is not broken over lines.
-    console.print(Text(f"Report: {reported.report}"), soft_wrap=True)
+    path = str(reported.report)
+    console.print(Text(f"Report: {path if path.isprintable() else shell_word(path)}"), soft_wrap=True)
 
 
 def _ladder(summary: RunSummary, console: Console) -> Table:

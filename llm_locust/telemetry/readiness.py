@@ -109,7 +109,7 @@ def check_one_request(
         deadline_s: the whole-request deadline of the load.
 
     Raises:
-        UsageError: it was not ok; the message says why as far as that can be told, quotes the server, and names a remedy.
+        FirstRequestFailed: it was not ok; the message says why as far as that can be told, quotes the server, names a remedy.
     """
     reply = client.stream(request, deadline_s=deadline_s)
     if reply.outcome is Outcome.OK:
@@ -122,7 +122,15 @@ def check_one_request(
         models=facts.models,
         key_given=any(names_a_secret(name) for name, _ in request.headers),
     )
-    raise UsageError(f"the one request sent before load failed: {why}")
+    raise FirstRequestFailed(f"the one request sent before load failed: {why}", reply)
+
+
+class FirstRequestFailed(UsageError):
+    """The one request before load did not come out ok."""
+
+    def __init__(self, message: str, reply: Reply) -> None:
+        super().__init__(message)
+        self.reply = reply
 
 
 class _Booting(Exception):

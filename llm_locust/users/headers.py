@@ -9,10 +9,8 @@ import os
 from collections.abc import Iterable, Mapping
 
 from llm_locust.records import UsageError
+from llm_locust.records.run import API_KEY_VARIABLES
 from llm_locust.streaming import names_a_secret
-
-API_KEY_VARIABLES = ("LLM_LOCUST_API_KEY", "OPENAI_API_KEY")
-"""Where the key is looked for, in this order, unless ``--api-key-env`` names another variable."""
 
 FROM_ENVIRONMENT = "@env:"
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
@@ -79,12 +80,13 @@ class Locust:
     """Starts locust in a folder of the test's own."""
 
     home: Path
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def start(
         self, *arguments: str, files: str = f"{CHAT},{LADDER}", env: dict[str, str] | None = None
     ) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "locust", "-f", files, *arguments]
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command,
             cwd=self.home,
             env=clean_environment() | (env or {}),
@@ -94,6 +96,15 @@ class Locust:
             text=True,
             start_new_session=True,
         )
+        self.started.append(process)
+        return process
+
+    def kill_leftovers(self) -> None:
+        """After a test that failed half-way: its processes, by their own group."""
+        for process in self.started:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
     def finish(self, process: subprocess.Popen[str], timeout_s: float = 120) -> Run:
         try:
@@ -119,8 +130,10 @@ class Locust:
 
 
 @pytest.fixture
-def locust(tmp_path: Path) -> Locust:
-    return Locust(tmp_path)
+def locust(tmp_path: Path) -> Iterator[Locust]:
+    found = Locust(tmp_path)
+    yield found
+    found.kill_leftovers()
 
 
 @pytest.fixture

@@ -11,12 +11,15 @@ import msgspec
 import numpy as np
 import pytest
 
+from llm_locust.analysis.judgement import exit_code
 from llm_locust.arrivals import PHASES, plan_stage
-from llm_locust.records import Prices, StageSpec
+from llm_locust.records import Prices, Requirements, StageSpec
 from llm_locust.records.run import UserChoice
 from llm_locust.report import merge_run
 from llm_locust.sizing import Preview, preview
-from llm_locust.sizing.preview import MOST_DRAWN, SAMPLED, _fewest, best_verdict, requests_to_bound, requests_to_tell
+from llm_locust.sizing.evidence import best_verdict, fewest, requests_to_bound, requests_to_tell
+from llm_locust.sizing.stage import MOST_DRAWN
+from llm_locust.sizing.tokens import SAMPLED
 from llm_locust.workload import SyntheticPrompts
 from tests.analysis.run_builder import RunBuilder
 from tests.sizing.runs import ONE, CountingPrompts, closed_stage, look_ahead, open_stage, prompts_file
@@ -220,7 +223,7 @@ def test_an_empty_window_shows_nothing() -> None:
 
 def test_a_definition_that_no_number_of_requests_meets_is_an_error_and_no_endless_search() -> None:
     with pytest.raises(RuntimeError, match="not even 1000000"):
-        _fewest(lambda n: False)
+        fewest(lambda n: False)
 
 
 # --- tokens and cost -----------------------------------------------------------------------------------------------
@@ -345,6 +348,39 @@ def test_a_new_round_begins_from_below() -> None:
 
 def test_a_closed_loop_is_not_warned_of_times_it_does_not_have() -> None:
     assert look_ahead(closed_stage()).warnings == []
+
+
+@pytest.mark.parametrize(
+    ("stages", "required_rps", "expected"),
+    [
+        ([open_stage(7), open_stage(9)], 9.1, ["requirements"]),
+        ([open_stage(7), open_stage(9)], 9.0, []),
+        # A closed loop has no rate that it could sustain.
+        ([closed_stage()], 0.1, ["requirements"]),
+        ([closed_stage()], None, []),
+    ],
+)
+def test_a_required_rate_that_no_stage_offers_is_warned_of(
+    stages: list[StageSpec], required_rps: float | None, expected: list[str]
+) -> None:
+    found = look_ahead(*stages, requirements=Requirements(rate_rps=required_rps))
+    assert about(found) == expected
+    if expected:
+        assert found.warnings[0].text.endswith("(--require-rate): the exit code will be 3")
+
+
+def test_a_required_rate_that_no_stage_offers_really_is_exit_code_3(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path, slo={"e2e": 5000}, requirements=Requirements(rate_rps=9.1))
+    run.stage(rate=9).requests(540, ttft=10, e2e=400)
+    assert exit_code(merge_run(run.write()).summary) == 3
+
+
+def test_requirements_and_streaming_are_what_was_asked_for() -> None:
+    asked = Requirements(rate_rps=2.0, every_stage=True)
+    found = look_ahead(open_stage(7), requirements=asked, streaming=False)
+    assert (found.requirements, found.streaming) == (asked, False)
+    usual = look_ahead(open_stage(7))
+    assert (usual.requirements, usual.streaming) == (Requirements(), True)
 
 
 # --- its form ------------------------------------------------------------------------------------------------------

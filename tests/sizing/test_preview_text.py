@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from llm_locust.records import Prices
+from llm_locust.records import Prices, Requirements
 from llm_locust.report import preview as rendering
 from llm_locust.report.preview import preview_text, print_preview
+from llm_locust.report.preview_sentences import stage_list
+from llm_locust.report.quantities import count, duration
 from llm_locust.sizing import Preview
 from llm_locust.workload import SyntheticPrompts
 from tests.sizing.runs import CountingPrompts, closed_stage, look_ahead, open_stage, prompts_file
@@ -87,6 +89,36 @@ def test_limits_gates_tokens_and_costs_are_told() -> None:
     ) in text
 
 
+@pytest.mark.parametrize(
+    ("requirements", "words"),
+    [
+        (Requirements(), "Required: nothing, so the exit code is 0 even when a stage fails."),
+        (
+            Requirements(rate_rps=2.5),
+            "Exit code 3 unless a rate of at least 2.5 req/s is sustained (--require-rate); 4 when that cannot be told.",
+        ),
+        (
+            Requirements(every_stage=True),
+            "Exit code 3 unless every stage passes (--require-pass); 4 when that cannot be told.",
+        ),
+        (
+            Requirements(rate_rps=2, every_stage=True),
+            "Exit code 3 unless a rate of at least 2 req/s is sustained (--require-rate) and every stage passes "
+            "(--require-pass); 4 when that cannot be told.",
+        ),
+    ],
+)
+def test_what_the_run_has_to_show_is_told_after_the_gates(requirements: Requirements, words: str) -> None:
+    text = unwrapped(preview_text(look_ahead(open_stage(7), requirements=requirements)))
+    assert f"P99 below 100 requests. {words} Workload:" in text
+
+
+def test_whole_replies_are_said_to_have_no_times_within() -> None:
+    words = "Replies are asked for whole (--no-stream): there is no TTFT, TPOT or ITL."
+    assert f"Limits in ms: e2e=5000 {words}" in unwrapped(preview_text(look_ahead(open_stage(7), streaming=False)))
+    assert "whole (--no-stream)" not in preview_text(look_ahead(open_stage(7)))
+
+
 def test_without_prices_nothing_is_said_of_cost() -> None:
     assert "Cost" not in preview_text(look_ahead(open_stage(2)))
 
@@ -103,7 +135,7 @@ def test_a_closed_loop_is_shown_as_one() -> None:
 
 def test_idle_workers_are_fine_and_told() -> None:
     text = unwrapped(preview_text(look_ahead(open_stage(0.05), workers=8)))
-    assert "Note: in stage 1 3 of 8 workers get no arrival. That is fine." in text
+    assert "Note: in stage 1, 3 of 8 workers get no arrival. That is fine." in text
 
 
 def test_workers_of_a_stage_without_any_arrival_are_not_called_fine() -> None:
@@ -144,20 +176,20 @@ def test_warnings_come_last_and_name_their_stages() -> None:
     ],
 )
 def test_stages_in_a_row_are_named_as_one(numbers: list[int], words: str) -> None:
-    assert rendering._stage_list(numbers) == words
+    assert stage_list(numbers) == words
 
 
 @pytest.mark.parametrize(
     ("seconds", "words"), [(0, "0 s"), (59, "59 s"), (3600, "1 h"), (3725, "1 h 2 min 5 s"), (90_060, "25 h 1 min")]
 )
 def test_durations_keep_their_seconds(seconds: int, words: str) -> None:
-    assert rendering._duration(seconds) == words
+    assert duration(seconds) == words
 
 
 def test_large_counts_are_in_millions_and_a_bound_is_never_rounded_down() -> None:
-    assert rendering._count(9_999_999) == "9,999,999"
-    assert rendering._count(1_234_540_000) == "1,234.5 M"
-    assert rendering._count(1_234_540_000, up=True) == "1,234.6 M"
+    assert count(9_999_999) == "9,999,999"
+    assert count(1_234_540_000) == "1,234.5 M"
+    assert count(1_234_540_000, up=True) == "1,234.6 M"
 
 
 def unusual() -> dict[str, Preview]:
@@ -166,6 +198,9 @@ def unusual() -> dict[str, Preview]:
         "large": look_ahead(open_stage(100_000), open_stage(300_000.5, round=2), slo={}, deadline_s=60.5),
         "small": look_ahead(open_stage(0.01, window_s=0.5), workers=64, workload=SyntheticPrompts(1, 8)),
         "closed": look_ahead(closed_stage(), closed_stage(window_s=60.0)),
+        "required": look_ahead(
+            open_stage(7), requirements=Requirements(rate_rps=12.5, every_stage=True), streaming=False
+        ),
         "mixed": look_ahead(closed_stage(window_s=60.0), open_stage(1)),
         "nothing": look_ahead(),
     }

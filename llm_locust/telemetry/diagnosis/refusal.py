@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from llm_locust.records.run import API_KEY_VARIABLES
 from llm_locust.telemetry.diagnosis.finding import Failed, Finding
 from llm_locust.telemetry.diagnosis.model_names import close_models, is_listed, models_named
 
@@ -39,13 +40,13 @@ def key(failed: Failed) -> Finding | None:
         return None
     if not failed.key_given:
         remedy = (
-            "None was sent: neither LLM_LOCUST_API_KEY nor OPENAI_API_KEY is set. Put the key into one of them wherever "
+            f"None was sent: neither {' nor '.join(API_KEY_VARIABLES)} is set. Put the key into one of them wherever "
             "requests are sent from, or name the variable that holds it with --api-key-env (in a header of another name: "
             "--header 'NAME: @env:VARIABLE')."
         )
         return Finding("the server wants an API key", remedy)
     remedy = (
-        "It was read from LLM_LOCUST_API_KEY, else OPENAI_API_KEY, or the variable that --api-key-env names: check that "
+        f"It was read from {', else '.join(API_KEY_VARIABLES)}, or the variable that --api-key-env names: check that "
         "it is this server's, has not expired, and may use this model."
     )
     return Finding("the server did not accept the API key", remedy)

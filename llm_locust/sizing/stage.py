@@ -1,0 +1,118 @@
+"""One stage of the dry run: how long it takes, what its plan sends, what its window can show at best.
+
+Arrivals come from the plan that the run itself would follow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from llm_locust.arrivals import PHASES, StagePlan, plan_stage
+from llm_locust.records import NS_PER_S, StageSpec
+from llm_locust.records.run import UserChoice
+from llm_locust.sizing.contracts import PercentileAhead, StagePreview
+from llm_locust.sizing.evidence import best_verdict, requests_to_bound, requests_to_sign, requests_to_tell
+
+PERCENTS = (95, 99)
+"""The percentiles whose evidence is foretold."""
+
+MOST_DRAWN = 20_000_000
+"""Expected arrivals of a stage up to which its plan is drawn (about a second and 600 MB); beyond, the mean must do."""
+
+
+def stage_ahead(
+    spec: StageSpec, users: Sequence[UserChoice], limits: bool, drain_s: float, workers: int | None
+) -> tuple[StagePreview, int]:
+    """The stage without its tokens, and how many indices it takes (as far as known).
+
+    Args:
+        spec: With its place in the run.
+        users: The user classes and their weights.
+        limits: Whether latency limits were chosen.
+        drain_s: How long the last request may still take.
+        workers: How many processes send; ``None`` when that is not known.
+
+    Raises:
+        ValueError: an unknown arrival process, or an open stage without rate or window.
+    """
+    at_least_s = spec.warmup_s + (spec.window_s or 0.0)
+    stage = StagePreview(
+        number=spec.stage + 1,
+        label=spec.label,
+        mode=spec.mode,
+        round=spec.round,
+        rate_rps=spec.rate_rps,
+        seed=spec.seed,
+        warmup_s=spec.warmup_s,
+        window_s=spec.window_s,
+        cooldown_at_most_s=spec.cooldown_s,
+        drain_at_most_s=drain_s,
+        at_least_s=at_least_s,
+        at_most_s=None if spec.window_s is None else at_least_s + spec.cooldown_s + drain_s,
+        percentiles=[_percentile_ahead(percent, None, None) for percent in PERCENTS],
+    )
+    if spec.mode == "closed":
+        return stage, 0
+    if spec.rate_rps is None or spec.window_s is None:
+        raise ValueError(f"stage {spec.stage} is not an open stage with a rate and a window")
+    window_expected = spec.rate_rps * spec.window_s
+    all_expected = spec.rate_rps * (at_least_s + spec.cooldown_s)
+    plan = plan_stage(spec, users) if all_expected <= MOST_DRAWN else None
+    samples = round(window_expected) if plan is None else _in_window(plan)
+    count = round(all_expected) if plan is None else len(plan)
+    to_sign = requests_to_sign(limits, spec.mode)
+    needs = [*map(requests_to_bound, PERCENTS), to_sign]
+    windows_s = _windows_needed_s(spec, needs, drawn=plan is not None)
+    best = best_verdict(samples, count, limits, spec.mode)
+    stage = msgspec.structs.replace(
+        stage,
+        window_expected=window_expected,
+        window_planned=None if plan is None else samples,
+        all_expected=all_expected,
+        all_planned=None if plan is None else count,
+        samples=samples,
+        percentiles=[_percentile_ahead(p, samples, windows_s[requests_to_bound(p)]) for p in PERCENTS],
+        best_result=best.result,
+        best_strength=best.strength,
+        best_sentence=best.sentence,
+        sign_window_needed_s=windows_s[to_sign],
+        idle_workers=max(0, (workers or 0) - count),
+    )
+    return stage, count
+
+
+def _in_window(plan: StagePlan) -> int:
+    return int(np.count_nonzero(plan.phase == PHASES.index("measure")))
+
+
+def _percentile_ahead(percent: int, samples: int | None, window_needed_s: int | None) -> PercentileAhead:
+    needed = requests_to_bound(percent)
+    return PercentileAhead(
+        percent=percent,
+        at_maximum=None if samples is None else samples < requests_to_tell(percent),
+        signed=None if samples is None else samples >= needed,
+        requests_needed=needed,
+        window_needed_s=window_needed_s,
+    )
+
+
+def _windows_needed_s(spec: StageSpec, needs: Sequence[int], *, drawn: bool) -> dict[int, int]:
+    """For each number of requests the shortest window of whole seconds that this seed puts as many into.
+
+    The mean would be short of them every other time. Only where the plan is too large to draw it has to do.
+    """
+    assert spec.rate_rps is not None
+    if not drawn:
+        return {need: math.ceil(need / spec.rate_rps) for need in needs}
+    most = max(needs)
+    window_s = (most + 6 * math.sqrt(most) + 1) / spec.rate_rps
+    while True:
+        plan = plan_stage(msgspec.structs.replace(spec, window_s=window_s, cooldown_s=0.0), [])
+        offsets = plan.offset_ns[plan.phase == PHASES.index("measure")] - round(spec.warmup_s * NS_PER_S)
+        if len(offsets) >= most:
+            return {need: int(offsets[need - 1]) // NS_PER_S + 1 for need in needs}
+        window_s *= 2

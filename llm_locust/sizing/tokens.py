@@ -1,0 +1,71 @@
+"""The tokens of the prompts that a run would send: their output limits and an estimate of their input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from llm_locust.sizing.contracts import Tokens
+from llm_locust.workload import PromptsFile, Workload
+
+CHARACTERS_PER_TOKEN = 4
+"""The rule of thumb for English text; the server's tokenizer and chat template decide."""
+
+MOST_SUMMED = 50_000
+"""Prompts of a run up to which every one is made to count its tokens (about half a second)."""
+
+SAMPLED = 1_000
+"""Prompts made for a stage of a larger run; its tokens are then an extrapolation."""
+
+
+def tokens_by_stage(workload: Workload, sent: Sequence[range]) -> list[Tokens]:
+    """The tokens of the prompts with these indices, stage by stage."""
+    if isinstance(workload, PromptsFile):
+        return _file_tokens(workload, sent)
+    summed = sum(map(len, sent)) <= MOST_SUMMED
+    random = np.random.default_rng(0)
+    found = []
+    for indices in sent:
+        exact = summed or len(indices) <= SAMPLED
+        # Not every k-th: a workload that repeats itself could keep step with it.
+        drawn = indices if exact else random.integers(indices.start, indices.stop, SAMPLED).tolist()
+        prompts = [workload.prompt(index) for index in drawn]
+        scale = 1.0 if exact else len(indices) / SAMPLED
+        output, characters = sum(p.max_tokens for p in prompts), sum(len(p.text) for p in prompts)
+        found.append(_tokens(round(output * scale), round(characters * scale), exact))
+    return found
+
+
+def _file_tokens(workload: PromptsFile, sent: Sequence[range]) -> list[Tokens]:
+    """Of prompts that start over when they are exhausted: whole passes through the file and the rest of one."""
+    prompts = [workload.prompt(index) for index in range(workload.facts.prompts or 1)]
+    per_prompt = np.array([(p.max_tokens, len(p.text)) for p in prompts], dtype=np.int64)
+    before = np.vstack((np.zeros((1, 2), np.int64), np.cumsum(per_prompt, axis=0)))
+
+    def until(index: int) -> tuple[int, int]:
+        passes, rest = divmod(index, len(prompts))
+        output, characters = passes * before[-1] + before[rest]
+        return int(output), int(characters)
+
+    found = []
+    for indices in sent:
+        (output, characters), (output_before, characters_before) = until(indices.stop), until(indices.start)
+        found.append(_tokens(output - output_before, characters - characters_before, True))
+    return found
+
+
+def _tokens(output: int, characters: int, exact: bool) -> Tokens:
+    return Tokens(output_at_most=output, input_estimated=-(-characters // CHARACTERS_PER_TOKEN), exact=exact)
+
+
+def tokens_in_all(of_stages: Sequence[Tokens | None]) -> Tokens | None:
+    """The sum over the stages; ``None`` when those of a stage are not known."""
+    known = [tokens for tokens in of_stages if tokens is not None]
+    if len(known) < len(of_stages):
+        return None
+    return Tokens(
+        output_at_most=sum(tokens.output_at_most for tokens in known),
+        input_estimated=sum(tokens.input_estimated for tokens in known),
+        exact=all(tokens.exact for tokens in known),
+    )
