@@ -7,8 +7,8 @@ from llm_locust.dispatch.messages import Prepared, Progress, Rows, StageDone
 from llm_locust.dispatch.pinned import PinnedUsers
 from llm_locust.dispatch.roster import Roster
 from llm_locust.dispatch.stage_control import StageControl
-from llm_locust.dispatch.stage_run import RequestBuilder
 from llm_locust.dispatch.worker import WorkerAgent
+from llm_locust.dispatch.worker_run import RequestBuilder
 
 __all__ = [
     "Bounds",

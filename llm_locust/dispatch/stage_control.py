@@ -23,7 +23,7 @@ from llm_locust.dispatch.messages import (
     StartStage,
 )
 from llm_locust.dispatch.roster import Roster, in_parallel
-from llm_locust.dispatch.stage_run import share
+from llm_locust.dispatch.worker_run import share
 from llm_locust.records import (
     NS_PER_S,
     Clock,

@@ -10,56 +10,22 @@ import logging
 import traceback
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable
-from typing import Protocol
 
 import gevent
-import msgspec
 from gevent.event import Event
 from gevent.pool import Group
 
 from llm_locust.arrivals import PHASES, StagePlan, plan_stage
 from llm_locust.dispatch.messages import PrepareStage, Progress
-from llm_locust.dispatch.recorder import Recorder
-from llm_locust.records import NS_PER_S, Clock, Outcome, PlanRow, RequestRecord
-from llm_locust.records.run import RunSpec, request_id
-from llm_locust.streaming import Cancelled, Reply, StreamClient, StreamRequest
-from llm_locust.workload import Prompt, Workload
+from llm_locust.dispatch.worker_run import RequestBuilder, WorkerRun, share
+from llm_locust.records import NS_PER_S, Outcome, PlanRow, RequestRecord
+from llm_locust.records.run import request_id
+from llm_locust.streaming import Cancelled, Reply
+from llm_locust.workload import Prompt
 
 logger = logging.getLogger(__name__)
 
-CLOSED_STRIDE = 1000
-"""Closed loops have no plan to number arrivals by: worker k numbers its own k, k + 1000, k + 2000, ..."""
-
-
-class RequestBuilder(Protocol):
-    """Turns a prompt into a request: a user class, seen from here."""
-
-    def build_request(self, prompt: Prompt, request_id: str) -> StreamRequest:
-        """The request to send for this prompt."""
-        ...
-
-
-Observe = Callable[[RequestRecord, Reply | None, RequestBuilder], None]
-"""Told of every terminal record (with the reply, where one was attempted)."""
-
 _REPLY_FIELDS = tuple(name for name in Reply.__struct_fields__ if name in RequestRecord.__struct_fields__)
-
-
-class WorkerRun(msgspec.Struct, kw_only=True):
-    """What all stages of a run share on one worker."""
-
-    spec: RunSpec
-    worker: int
-    clock: Clock
-    workload: Workload
-    client: StreamClient
-    recorder: Recorder
-    builders: dict[str, RequestBuilder]
-    """One per user class, for open arrivals."""
-    observe: Observe
-    stride: int
-    """1 when this is the only worker, else :data:`CLOSED_STRIDE`."""
 
 
 class StageRun:
@@ -396,10 +362,3 @@ class StageRun:
             cpu_percent=cpu_percent,
             loop_lag_ms=loop_lag_ms,
         )
-
-
-def share(total: int | None, rank: int, of: int) -> int | None:
-    """This worker's part of a cap or budget; the parts of all workers add up to it."""
-    if total is None:
-        return None
-    return total // of + (1 if rank < total % of else 0)

@@ -32,7 +32,8 @@ from llm_locust.dispatch.messages import (
     StartStage,
 )
 from llm_locust.dispatch.recorder import Recorder
-from llm_locust.dispatch.stage_run import CLOSED_STRIDE, Observe, RequestBuilder, StageRun, WorkerRun
+from llm_locust.dispatch.stage_run import StageRun
+from llm_locust.dispatch.worker_run import CLOSED_STRIDE, Observe, RequestBuilder, WorkerRun
 from llm_locust.records import Clock, RunFolder, UsageError
 from llm_locust.records.run import RunSpec
 from llm_locust.streaming import StreamClient

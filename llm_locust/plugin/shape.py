@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from locust import LoadTestShape
 
 from llm_locust.plugin.options import RunOptions
 from llm_locust.records import StageSpec
 
-if TYPE_CHECKING:
-    from llm_locust.plugin.wiring import Plugin
+
+class Ticker(Protocol):
+    """Whoever knows how many placeholder users there should be."""
+
+    def tick(self) -> tuple[int, float] | None:
+        """Users and spawn rate; ``None`` when the run is over."""
+        ...
 
 
 class StageShape(LoadTestShape):
@@ -34,10 +39,6 @@ class StageShape(LoadTestShape):
 
     def tick(self) -> tuple[int, float] | None:
         """Locust's question, answered by the run controller."""
-        return self._plugin.tick()
-
-    @property
-    def _plugin(self) -> Plugin:
         assert self.runner is not None
-        plugin: Plugin = self.runner.environment.llm_locust  # type: ignore[attr-defined]
-        return plugin
+        ticker: Ticker = self.runner.environment.llm_locust  # type: ignore[attr-defined]
+        return ticker.tick()

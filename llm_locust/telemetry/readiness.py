@@ -109,7 +109,7 @@ def check_one_request(
         deadline_s: the whole-request deadline of the load.
 
     Raises:
-        FirstRequestFailed: it was not ok; the message says why as far as that can be told, quotes the server, names a remedy.
+        FirstRequestFailed: it was not ok; the message says why, as far as that can be told, and names a remedy.
     """
     reply = client.stream(request, deadline_s=deadline_s)
     if reply.outcome is Outcome.OK:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 from locust import User, task
@@ -10,8 +10,17 @@ from locust import User, task
 from llm_locust.streaming import StreamRequest
 from llm_locust.workload import Prompt
 
-if TYPE_CHECKING:
-    from llm_locust.plugin import Plugin
+
+class Session(Protocol):
+    """The current run, as a user sees it: what every request has in common, and whose turn it is."""
+
+    model: str | None
+    headers: dict[str, str]
+    streaming: bool
+
+    def turn(self, user: LLMUser) -> None:
+        """One task execution of a user."""
+        ...
 
 
 class LLMUser(User):
@@ -34,32 +43,32 @@ class LLMUser(User):
 
     def build_headers(self, prompt: Prompt) -> dict[str, str]:
         """Headers of the request beyond the usual ones: the API key of this worker's environment, and ``--header``."""
-        return self._plugin.headers
+        return self._session.headers
 
     def build_request(self, prompt: Prompt, request_id: str) -> StreamRequest:
         """The whole request: body, headers, and the id under which the server can log it."""
         body = self.build_body(prompt)
-        if not self._plugin.streaming:
+        if not self._session.streaming:
             body = {name: value for name, value in body.items() if name != "stream_options"} | {"stream": False}
         return StreamRequest(
             path=self.path,
             body=msgspec.json.encode(body),
             headers=[*self.build_headers(prompt).items(), ("X-Request-Id", request_id)],
             dialect=self.dialect,
-            streamed=self._plugin.streaming,
+            streamed=self._session.streaming,
         )
 
     @property
     def model(self) -> str | None:
         """The model of the run (``--model``, or the first that the server lists)."""
-        return self._plugin.model
+        return self._session.model
 
     @task
     def turn(self) -> None:
         """One request in a closed loop; a wait where the plan decides."""
-        self._plugin.turn(self)
+        self._session.turn(self)
 
     @property
-    def _plugin(self) -> Plugin:
-        plugin: Plugin = self.environment.llm_locust
-        return plugin
+    def _session(self) -> Session:
+        session: Session = self.environment.llm_locust
+        return session

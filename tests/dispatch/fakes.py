@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from gevent.event import Event
 
 from llm_locust.dispatch.messages import PrepareStage
-from llm_locust.dispatch.stage_run import StageRun, WorkerRun
+from llm_locust.dispatch.stage_run import StageRun
+from llm_locust.dispatch.worker_run import WorkerRun
 from llm_locust.records import Clock, Outcome, PlanRow, RequestRecord, StageSpec
 from llm_locust.records.run import RunSpec, UserChoice, WorkloadSpec
 from llm_locust.streaming import Cancelled, Reply, StreamRequest

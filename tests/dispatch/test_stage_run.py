@@ -3,7 +3,7 @@
 import gevent
 import pytest
 
-from llm_locust.dispatch.stage_run import share
+from llm_locust.dispatch.worker_run import share
 from llm_locust.records import RequestRecord
 from tests.dispatch.fakes import Bench, Builder, burst
 
