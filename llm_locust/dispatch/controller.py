@@ -16,7 +16,7 @@ from gevent.event import Event
 from llm_locust.dispatch.bounds import Bounds
 from llm_locust.dispatch.collector import Collector
 from llm_locust.dispatch.link import Link
-from llm_locust.dispatch.messages import CloseRun, OpenRun, Prepared, Progress, Rows, StageDone
+from llm_locust.dispatch.messages import CloseRun, Prepared, Progress, Rows, StageDone
 from llm_locust.dispatch.roster import Roster
 from llm_locust.dispatch.row_file import RowFile
 from llm_locust.dispatch.stage_control import StageControl
@@ -117,6 +117,7 @@ class RunController:
         self._control: StageControl | None = None
         self._stop_reason: str | None = None
         self._ended_by_judgement = False
+        self._told: set[str] = set()
         self.ending: Ending | None = None
         self.error: str | None = None
         """Why the run could not go on, when it could not."""
@@ -172,7 +173,6 @@ class RunController:
             why = f"--max-minutes {self._bounds.max_minutes:g} is over"
             timer = gevent.spawn_later(self._bounds.max_minutes * 60, self.interrupt, why)
         try:
-            self._link.send(OpenRun(run=self.run))
             next_index = sent = output_tokens = 0
             for number, template in enumerate(self._stages):
                 if self._stop_reason is not None:
@@ -210,7 +210,7 @@ class RunController:
 
     def _run_stage(self, spec: StageSpec, bounds: Bounds) -> StageControl:
         control = self._control = StageControl(
-            self.run, spec, self._link, self._roster, self._clock, self._append_plan, bounds
+            self.run, spec, self._link, self._roster, self._clock, self._append_plan, bounds, self._told
         )
         self._progress.stage_starts(control, spec.stage + 1, self._stage_count)
         updater = gevent.spawn(self._show, control)

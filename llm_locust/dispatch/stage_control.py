@@ -15,6 +15,7 @@ from llm_locust.dispatch.link import Link
 from llm_locust.dispatch.messages import (
     CancelInFlight,
     EndArrivals,
+    OpenRun,
     OpenWindow,
     Prepared,
     PrepareStage,
@@ -59,7 +60,21 @@ class StageControl:
         clock: Clock,
         append_plan: Callable[[str], None],
         bounds: Bounds,
+        told: set[str],
     ) -> None:
+        """Prepare to run one stage.
+
+        Args:
+            run: what the workers are told of the run.
+            spec: the stage.
+            link: the line to the workers.
+            roster: who is there.
+            clock: the master's clock.
+            append_plan: writes lines of ``plan.csv``.
+            bounds: what is left of the run's budgets.
+            told: the workers that know of the run; those that joined since are told, and added.
+        """
+        self._told = told
         self._run = run
         self._bounds = bounds
         self.spec = spec
@@ -73,6 +88,8 @@ class StageControl:
         self._news = Event()
         self._stop_reason: str | None = None
         self._cancel = False
+        self._incomplete = False
+        """Arrivals of the window may have gone unsent for a bound of ours."""
         self.broken: str | None = None
         """Why the circuit breaker ended the stage, if it did."""
         self.window_opened = Event()
@@ -143,6 +160,10 @@ class StageControl:
                 f"--max-in-flight {self._run.max_in_flight} is less than the {len(present)} workers: each needs a place "
                 "of its own; use fewer workers or a higher cap"
             )
+        for client in present:
+            if client not in self._told:  # at the first stage everybody, later who joined in between
+                self._link.send(OpenRun(run=self._run), client)
+                self._told.add(client)
         samples = in_parallel({client: partial(self._roster.clock_sample, client) for client in present})
         for rank, (client, here) in enumerate(present.items()):
             self._workers[client] = StageWorker(
@@ -233,11 +254,13 @@ class StageControl:
         self.record.end_ns = self._clock.now_ns()
 
     def _look_for_a_reason_to_stop(self) -> None:
-        if self._stop_reason is not None or self.record.arrivals_end_ns is not None:
+        if self._stop_reason is not None:
             return
-        self.broken = broken_circuit(self.progress.values(), self._bounds.failures_in_a_row)
         wanted = next((report.stop for report in self.progress.values() if report.stop is not None), None)
+        if self.record.arrivals_end_ns is None:
+            self.broken = broken_circuit(self.progress.values(), self._bounds.failures_in_a_row)
         if self.broken is not None or wanted is not None:
+            self._incomplete = True
             self.interrupt(self.broken or wanted or "")
 
     def _arrivals_are_over(self, now: int) -> bool:
@@ -250,10 +273,11 @@ class StageControl:
         return all(client in self.progress and self.progress[client].batch_left == 0 for client in living)
 
     def _cut_short(self, now: int, reason: str) -> None:
-        """Somebody stops the stage. Before the window's end that is an interruption; in the drain nothing is missing.
+        """Somebody stops the stage. Before the window's end that is an interruption; in the drain only if arrivals are held.
 
         A closed loop without a set time ends this way by design.
         """
+        held = any(report.waiting for report in self.progress.values())
         if self.record.arrivals_end_ns is None:
             self.record.arrivals_end_ns = now
         window_end = self.record.window_end_ns
@@ -262,6 +286,8 @@ class StageControl:
         elif now < window_end:
             self.record.interrupted = reason
             self.record.window_end_ns = max(now, self.record.window_start_ns)
+        if held or self._incomplete:
+            self.record.interrupted = reason
         self._send_all(EndArrivals(stage=self.spec.stage, reason=reason))
 
     def _tell_window(self, now: int) -> None:

@@ -21,6 +21,7 @@ from llm_locust.dispatch.worker_run import RequestBuilder, WorkerRun, share
 from llm_locust.records import NS_PER_S, Outcome, PlanRow, RequestRecord
 from llm_locust.records.run import request_id
 from llm_locust.streaming import Cancelled, Reply
+from llm_locust.streaming.redaction import safe_line
 from llm_locust.workload import Prompt
 
 logger = logging.getLogger(__name__)
@@ -103,6 +104,9 @@ class StageRun:
             self._end_reason = reason
         elif reason is not None and self._end_reason is None:
             self._end_reason = reason
+        while reason is not None and self._held:
+            record, _ = self._held.popleft()
+            self._not_sent(record, f"{reason}, while held back by --max-in-flight")
         self.accepting = False
         self._cutoff_moved.set()
         self._check_over()
@@ -111,9 +115,6 @@ class StageRun:
         """Wait for nothing: in flight becomes ``cancelled``, held back becomes ``not_sent``."""
         self._cancelled = True
         self.end_arrivals("cancelled")
-        while self._held:
-            record, _ = self._held.popleft()
-            self._not_sent(record, "cancelled while held back by --max-in-flight")
         for greenlet in list(self._streaming):
             greenlet.kill(Cancelled, block=False)
         self._check_over()
@@ -252,7 +253,7 @@ class StageRun:
             record.outcome, record.error = Outcome.CANCELLED, "cancelled"
         except Exception as error:
             # Ours or the user's own code, never the server's: it voids the stage, and keeps its traceback in the log.
-            record.outcome, record.error = Outcome.GENERATOR_ERROR, f"{type(error).__name__}: {error}"[:300]
+            record.outcome, record.error = Outcome.GENERATOR_ERROR, safe_line(f"{type(error).__name__}: {error}")
             if self.error is None:
                 self.error = record.error
                 logger.error("request %s could not be made:\n%s", record.request_id, traceback.format_exc())

@@ -69,6 +69,8 @@ def dry_run(environment: Environment, options: RunOptions, width: int) -> str:
         workers=workers,
         max_in_flight=options.max_in_flight,
         prices=options.prices,
+        requirements=options.requirements,
+        streaming=options.streaming,
     )
     return preview_text(ahead, width=width)
 

@@ -40,6 +40,7 @@ def target_url(environment: Environment) -> str:
         raise UsageError("--host is missing: the server's base URL, e.g. --host http://127.0.0.1:8000")
     try:
         url = urlsplit(host)
+        host.encode()
         usable = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
     except ValueError:
         usable = False
@@ -118,7 +119,8 @@ def set_up_run(
 
 
 def _command(arguments: Sequence[str]) -> list[str]:
-    return ["locust", *arguments]
+    # A byte that is no UTF-8 comes as a lone surrogate, which JSON cannot hold.
+    return ["locust", *(argument.encode("utf-8", "backslashreplace").decode() for argument in arguments)]
 
 
 def _versions(facts: TargetFacts) -> dict[str, str]:

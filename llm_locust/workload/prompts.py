@@ -83,6 +83,10 @@ def _parse_line(raw: bytes, where: str, index: int, max_tokens: int) -> Prompt:
         raise UsageError(f'{where}: give either "prompt" or "messages"')
     if line.prompt == "" or line.messages == []:
         raise UsageError(f"{where}: the prompt is empty")
+    for name in ("slice", "session", "prefix_group"):
+        value = getattr(line, name)
+        if value is not None and not value.isprintable():
+            raise UsageError(f"{where}: {name} is a name on one line, without control characters, not {value!r}")
     limit = line.max_tokens if line.max_tokens is not None else line.output_tokens
     if limit is not None and limit < 1:
         raise UsageError(f"{where}: max_tokens must be at least 1, not {limit}")

@@ -117,6 +117,18 @@ def test_cancelling_ends_everything_at_once_and_loses_no_row() -> None:
     assert bench.outcomes() == {0: "cancelled", 1: "cancelled", 2: "not_sent", 3: "not_sent"}
 
 
+def test_an_interrupt_sends_nothing_that_a_cap_holds_back() -> None:
+    bench = Bench(burst(3), cap=1)
+    bench.start()
+    bench.server.await_requests(1)
+    while bench.stage.taken < 3:
+        gevent.sleep(0.001)
+    bench.stage.end_arrivals("stopped")
+    bench.server.answer(0)
+    bench.await_over()
+    assert bench.outcomes() == {0: "ok", 1: "not_sent", 2: "not_sent"}
+
+
 def test_an_error_in_the_users_own_request_is_ours_and_not_the_servers() -> None:
     bench = Bench(burst(2), builder=Builder(fails_from=2), at_once=True)  # the first was the trial before load
     bench.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -83,6 +84,26 @@ def test_master_and_workers_can_be_started_apart_and_elsewhere(locust: Locust, s
     assert codes == [0, 0]
     run.assert_one_row_for_each_planned_arrival()
     assert not (elsewhere.home / "runs").exists()  # the folder is the master's, wherever a worker was started
+
+
+def test_a_worker_that_joins_during_a_stage_takes_part_from_the_next(locust: Locust, simulator: Simulator) -> None:
+    server = simulator(slots=8, decode_ms=20)
+    port = str(free_port())
+    master = locust.start(
+        "--headless", "--master", "--expect-workers", "1", "--master-bind-port", port,
+        "--host", server.base_url, "--rates", "8,9", *SHORT,
+    )  # fmt: skip
+    first = locust.start("--worker", "--master-port", port)
+    give_up = time.monotonic() + 30
+    while not locust.newest().generator.exists():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+    second = locust.start("--worker", "--master-port", port)
+    run = locust.finish(master)
+    assert [worker.communicate(timeout=30) and worker.returncode for worker in (first, second)] == [0, 0]
+    run.assert_one_row_for_each_planned_arrival()
+    workers = [set(part["worker"]) for _, part in run.rows().groupby("stage")]
+    assert workers == [{0}, {0, 1}]
 
 
 def test_overload_is_seen_in_the_window_and_fails(locust: Locust, simulator: Simulator) -> None:

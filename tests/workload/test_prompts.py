@@ -51,6 +51,8 @@ def test_a_text_becomes_a_message_and_messages_become_a_text(tmp_path: Path) -> 
         ('{"prompt": ""}', "empty"),
         ('{"messages": []}', "empty"),
         ('{"prompt": "a", "max_tokens": 0}', "at least 1"),
+        ('{"prompt": "a", "slice": "one\\ntwo"}', "slice is a name on one line"),
+        ('{"prompt": "a", "session": "\\u001b[1m"}', "session is a name on one line"),
     ],
 )
 def test_a_bad_line_is_named_with_file_line_and_reason(tmp_path: Path, line: str, says: str) -> None:
