@@ -69,6 +69,11 @@ class Run:
         files = [path for path in self.folder.request_files() if (".shipped" in path.name) is shipped]
         return pd.concat([pd.read_csv(path, dtype=types) for path in files], ignore_index=True)
 
+    def assert_ran(self) -> None:
+        """It ran to its end and was judged; a busy test machine may make any stage invalid, which is a judgement too."""
+        assert self.code in (0, 4), self.stderr
+        assert self.manifest.state == "complete", self.stderr
+
     def assert_one_row_for_each_planned_arrival(self) -> None:
         planned, rows = sorted(self.plan["index"]), sorted(self.rows()["index"])
         assert planned

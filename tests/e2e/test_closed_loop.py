@@ -23,12 +23,12 @@ def issued_indices(locust: Locust) -> list[int]:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_users_without_a_shape_are_a_closed_loop_of_as_many(locust: Locust, simulator: Simulator, workers: int) -> None:
-    server = simulator(slots=8, decode_ms=20)
+    server = simulator(slots=8, decode_ms=40)
     forked = processes(workers) if workers else []
     run = locust.run(
         *forked, "-u", "4", "-r", "4", "-t", "5s", "--host", server.base_url, "--max-tokens", "8", files=CHAT
     )
-    assert run.code == 0, run.stderr
+    run.assert_ran()
     (stage,) = run.summary.stages
     assert (stage.mode, stage.concurrency, stage.rate_rps) == ("closed", 4, None)
     assert stage.measured > 0
@@ -43,7 +43,7 @@ def test_users_without_a_shape_are_a_closed_loop_of_as_many(locust: Locust, simu
 
 
 def test_two_user_classes_share_the_load_by_their_weights(locust: Locust, simulator: Simulator) -> None:
-    server = simulator(slots=16, decode_ms=20)
+    server = simulator(slots=16, decode_ms=40)
     own = locust.home / "two.py"
     own.write_text(
         "from llm_locust import OpenAIChatUser, OpenAICompletionUser\n"
@@ -51,7 +51,7 @@ def test_two_user_classes_share_the_load_by_their_weights(locust: Locust, simula
         "class Completion(OpenAICompletionUser):\n    weight = 1\n"
     )
     run = locust.run("-u", "8", "-r", "8", "-t", "4s", "--host", server.base_url, "--max-tokens", "8", files=str(own))
-    assert run.code == 0, run.stderr
+    run.assert_ran()
     counts = run.rows()["user"].value_counts()
     assert set(counts.index) == {"Chat", "Completion"}
     assert counts["Chat"] == pytest.approx(3 * counts["Completion"], rel=0.35)

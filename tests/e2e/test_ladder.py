@@ -20,9 +20,9 @@ Simulator = Callable[..., Running]
 def test_a_ladder_alone_accounts_for_every_arrival_and_agrees_with_the_servers_log(
     locust: Locust, simulator: Simulator
 ) -> None:
-    server = simulator(slots=8, decode_ms=20)
-    run = locust.run("--host", server.base_url, "--rates", "5,10", *SHORT, "--slo", "ttft=2000,e2e=4000")
-    assert run.code == 0, run.stderr
+    server = simulator(slots=8, decode_ms=40)
+    run = locust.run("--host", server.base_url, "--rates", "5,10", *SHORT, "--slo", "ttft=8000,e2e=9000")
+    assert run.code == 0, run.stderr + run.stdout
     run.assert_one_row_for_each_planned_arrival()
     rows, log = run.rows().set_index("request_id"), truth(server).set_index("request_id")
     assert set(rows.index) == set(log.index)
@@ -42,9 +42,9 @@ def test_a_ladder_alone_accounts_for_every_arrival_and_agrees_with_the_servers_l
 def test_two_workers_share_the_plan_and_the_master_has_a_copy_of_every_row(
     locust: Locust, simulator: Simulator
 ) -> None:
-    server = simulator(slots=8, decode_ms=20)
+    server = simulator(slots=8, decode_ms=40)
     run = locust.run(*processes(2), "--host", server.base_url, "--rates", "6,12", *SHORT)
-    assert run.code == 0, run.stderr
+    run.assert_ran()
     run.assert_one_row_for_each_planned_arrival()
     rows = run.rows()
     for _, stage in rows.groupby("stage"):
@@ -57,11 +57,11 @@ def test_two_workers_share_the_plan_and_the_master_has_a_copy_of_every_row(
 
 
 def test_the_plan_is_the_same_for_any_number_of_workers(locust: Locust, simulator: Simulator) -> None:
-    server = simulator(slots=8, decode_ms=20)
+    server = simulator(slots=8, decode_ms=40)
     plans = []
     for workers in ([], processes(2)):
         run = locust.run(*workers, "--host", server.base_url, "--rates", "8", *SHORT)
-        assert run.code == 0, run.stderr
+        run.assert_ran()
         start = run.manifest.stages[0].start_ns
         due = run.plan[run.plan["phase"] != "cooldown"]
         plans.append((run.manifest.stages[0].plan_sha256, [int(at) - start for at in due["planned_ns"]]))
@@ -69,7 +69,7 @@ def test_the_plan_is_the_same_for_any_number_of_workers(locust: Locust, simulato
 
 
 def test_master_and_workers_can_be_started_apart_and_elsewhere(locust: Locust, simulator: Simulator) -> None:
-    server = simulator(slots=8, decode_ms=20)
+    server = simulator(slots=8, decode_ms=40)
     port = str(free_port())
     elsewhere = Locust(locust.home / "elsewhere")
     elsewhere.home.mkdir()
@@ -80,14 +80,14 @@ def test_master_and_workers_can_be_started_apart_and_elsewhere(locust: Locust, s
     workers = [elsewhere.start("--worker", "--master-port", port) for _ in range(2)]
     run = locust.finish(master)
     codes = [worker.communicate(timeout=30) and worker.returncode for worker in workers]
-    assert run.code == 0, run.stderr
+    run.assert_ran()
     assert codes == [0, 0]
     run.assert_one_row_for_each_planned_arrival()
     assert not (elsewhere.home / "runs").exists()  # the folder is the master's, wherever a worker was started
 
 
 def test_a_worker_that_joins_during_a_stage_takes_part_from_the_next(locust: Locust, simulator: Simulator) -> None:
-    server = simulator(slots=8, decode_ms=20)
+    server = simulator(slots=8, decode_ms=40)
     port = str(free_port())
     master = locust.start(
         "--headless", "--master", "--expect-workers", "1", "--master-bind-port", port,
@@ -111,7 +111,7 @@ def test_overload_is_seen_in_the_window_and_fails(locust: Locust, simulator: Sim
     server = simulator(slots=1, decode_ms=20, batch_slowdown=0, prefill_tps=1e9)
     run = locust.run(
         "--host", server.base_url, "--rates", "10", "--arrivals", "constant", "--stage-time", "8", "--warmup-time", "1",
-        "--cooldown", "2", "--max-tokens", "10", "--deadline", "30", "--slo", "ttft=500",
+        "--cooldown", "2", "--max-tokens", "10", "--deadline", "30", "--slo", "ttft=2000",
     )  # fmt: skip
     assert run.code == 0, run.stderr  # the boundary was found: that is a success
     (stage,) = run.summary.stages
@@ -143,9 +143,9 @@ def test_a_cap_is_a_wait_on_record_and_not_a_closed_loop(locust: Locust, simulat
 
 
 def test_locusts_own_totals_count_each_request_once(locust: Locust, simulator: Simulator) -> None:
-    server = simulator(slots=8, decode_ms=20)
+    server = simulator(slots=8, decode_ms=40)
     run = locust.run("--host", server.base_url, "--rates", "8", *SHORT, "--csv", "own")
-    assert run.code == 0, run.stderr
+    run.assert_ran()
     import pandas as pd
 
     table = pd.read_csv(locust.home / "own_stats.csv").set_index("Type")
@@ -157,7 +157,7 @@ def test_locusts_own_totals_count_each_request_once(locust: Locust, simulator: S
 
 
 def test_a_users_own_code_is_handed_every_record(locust: Locust, simulator: Simulator) -> None:
-    server = simulator(slots=8, decode_ms=20)
+    server = simulator(slots=8, decode_ms=40)
     own = locust.home / "own.py"
     own.write_text(
         """
@@ -175,19 +175,19 @@ def keep(record, reply, user, **kwargs):
 """
     )
     run = locust.run("--host", server.base_url, "--rates", "8", *SHORT, files=f"{own},{LADDER}")
-    assert run.code == 0, run.stderr
+    run.assert_ran()
     seen = sorted((locust.home / "seen.txt").read_text().split("\n")[:-1], key=lambda line: int(line.split()[0]))
     assert seen == [f"{index} 3 Short" for index in sorted(run.rows()["index"])]
 
 
 def test_options_come_from_the_environment_and_from_locusts_config_file(locust: Locust, simulator: Simulator) -> None:
-    server = simulator(slots=8, decode_ms=20)
+    server = simulator(slots=8, decode_ms=40)
     (locust.home / "locust.conf").write_text("rates = 7\nstage-time = 3\nslo = ttft=1500\n")
     run = locust.run(
         "--host", server.base_url, "--warmup-time", "0", "--cooldown", "1",
         env={"LOCUST_LLM_MAX_TOKENS": "4", "LOCUST_LLM_SEED": "9"},
     )  # fmt: skip
-    assert run.code == 0, run.stderr
+    run.assert_ran()
     manifest = run.manifest
     assert [stage.spec.rate_rps for stage in manifest.stages] == [7.0]
     assert (manifest.seed, manifest.slo) == (9, {"ttft": 1500.0})
@@ -195,12 +195,12 @@ def test_options_come_from_the_environment_and_from_locusts_config_file(locust: 
 
 
 def test_the_completions_endpoint_is_one_locustfile_away(locust: Locust, simulator: Simulator) -> None:
-    server = simulator(slots=8, decode_ms=20)
+    server = simulator(slots=8, decode_ms=40)
     prompts = locust.home / "p.jsonl"
     prompts.write_text('{"prompt": "once upon", "max_tokens": 4}\n{"prompt": "a time", "max_tokens": 6}\n')
     files = f"{CHAT.replace('chat.py', 'completions.py')},{LADDER}"
     run = locust.run("--host", server.base_url, "--rates", "8", *SHORT, "--prompts", str(prompts), files=files)
-    assert run.code == 0, run.stderr
+    run.assert_ran()
     rows = run.rows()
     assert set(rows["outcome"]) == {"ok"}
     assert (rows["output_tokens"] == rows["max_tokens"]).all()
@@ -236,6 +236,6 @@ def test_a_wrong_option_is_refused_before_load_with_what_is_allowed(
 
 
 def test_the_plan_header_is_the_contract(locust: Locust, simulator: Simulator) -> None:
-    server = simulator(slots=8, decode_ms=20)
+    server = simulator(slots=8, decode_ms=40)
     run = locust.run("--host", server.base_url, "--rates", "5", *SHORT)
     assert run.folder.plan.read_text().splitlines()[0] + "\n" == plan_header_line()

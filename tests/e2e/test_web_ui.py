@@ -30,7 +30,7 @@ class WebUI:
         self.url = f"http://127.0.0.1:{self.port}"
         self._http = requests.Session()
         self._http.trust_env = False
-        self._until(lambda: self._http.get(f"{self.url}/stats/requests", timeout=5).status_code == 200)
+        self.until(lambda: self._http.get(f"{self.url}/stats/requests", timeout=5).status_code == 200)
 
     def start(self, users: int, **options: str) -> None:
         form = {"user_count": users, "spawn_rate": users, **options}
@@ -45,15 +45,15 @@ class WebUI:
         return found
 
     def until_requests(self, count: int) -> None:
-        self._until(lambda: int(self.state()["stats"][-1]["num_requests"]) >= count)  # type: ignore[index]
+        self.until(lambda: int(self.state()["stats"][-1]["num_requests"]) >= count)  # type: ignore[index]
 
     def until_users(self, count: int) -> None:
-        self._until(lambda: self.state()["user_count"] == count)
+        self.until(lambda: self.state()["user_count"] == count)
 
     def until_stopped(self) -> None:
-        self._until(lambda: self.state()["state"] in ("stopped", "ready"))
+        self.until(lambda: self.state()["state"] in ("stopped", "ready"))
 
-    def _until(self, true: Callable[[], bool], timeout_s: float = 40) -> None:
+    def until(self, true: Callable[[], bool], timeout_s: float = 40) -> None:
         give_up = time.monotonic() + timeout_s
         while time.monotonic() < give_up:
             try:
@@ -85,6 +85,7 @@ def test_the_web_form_starts_edits_stops_and_starts_again_with_a_run_folder_each
     ui.stop()
     ui.until_stopped()
     ui.start(3)
+    ui.until(lambda: len(list((locust.home / "runs").iterdir())) == 2)  # the counts of the last run stand until then
     ui.until_requests(3)
     ui.stop()
     ui.until_stopped()
@@ -124,7 +125,7 @@ def test_a_ladder_started_from_the_web_form_ends_by_itself_and_can_be_started_ag
     for rates in ("5", "4,6"):
         before = len(list((locust.home / "runs").glob("*/report.md")))
         ui.start(1, rates=rates)
-        ui._until(lambda n=before: len(list((locust.home / "runs").glob("*/report.md"))) > n)
+        ui.until(lambda n=before: len(list((locust.home / "runs").glob("*/report.md"))) > n)
         ui.until_stopped()
     ui.quit()
     manifests = [Manifest.load(path) for path in sorted((locust.home / "runs").glob("*/manifest.json"))]
