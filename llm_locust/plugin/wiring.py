@@ -317,6 +317,8 @@ def register() -> None:
             if checked.dry_run:
                 print(dry_run(environment, checked, output_width()), end="")
                 sys.exit(0)
+        if options is not None and options.headless and not options.print_stats and sys.stderr.isatty():
+            options.only_summary = True  # a progress bar and a table every two seconds would write over each other
         hooks = environment.events
         hooks.test_start.add_listener(lambda **_: plugin.test_start())
         hooks.spawning_complete.add_listener(lambda **_: plugin.spawning_complete())

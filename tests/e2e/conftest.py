@@ -151,5 +151,6 @@ def simulator() -> Iterator[Callable[..., Running]]:
 
 
 def truth(server: Running) -> pd.DataFrame:
-    """What the server knows: one row per request it took, by request id."""
-    return pd.read_csv(server.log_path, dtype={"request_id": "string"})
+    """What the server knows of the load: one row per request it took; the one checked before load is left out."""
+    log = pd.read_csv(server.log_path, dtype={"request_id": "string"})
+    return log[~log["request_id"].str.endswith(".check", na=False)]

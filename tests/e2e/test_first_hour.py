@@ -141,7 +141,7 @@ def test_no_more_requests_are_sent_than_the_budget_allows(locust: Locust, simula
     rows = run.rows()
     assert rows["sent_ns"].notna().sum() == 25
     assert set(rows[rows["sent_ns"].isna()]["outcome"]) == {"not_sent"}
-    assert len(truth(server)) == 26  # and the one checked request
+    assert len(truth(server)) == 25
     assert run.manifest.state == "interrupted"
     assert "--max-requests" in run.stdout
 
@@ -167,7 +167,7 @@ def test_a_closed_loop_keeps_its_budget_too(locust: Locust, simulator: Simulator
         "-u", "4", "-r", "4", "--host", server.base_url, "--max-tokens", "8", "--max-requests", "30", files=CHAT
     )
     assert run.rows()["sent_ns"].notna().sum() == 30
-    assert len(truth(server)) == 31
+    assert len(truth(server)) == 30
 
 
 def test_a_ladder_stops_at_its_first_failing_stage_when_asked(locust: Locust, simulator: Simulator) -> None:
@@ -261,7 +261,7 @@ def test_ctrl_c_once_lets_the_flying_requests_land_and_judges_what_there_is(
     assert run.folder.report_md.exists()
     assert run.code == 4
     assert "Traceback" not in run.stderr
-    assert len(truth(server)) == run.rows()["sent_ns"].notna().sum() + 1
+    assert len(truth(server)) == run.rows()["sent_ns"].notna().sum()
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -271,7 +271,6 @@ def test_ctrl_c_twice_cancels_and_still_writes_and_judges(locust: Locust, simula
         *(processes(workers) if workers else []), "--headless", "--host", server.base_url, "--rates", "10", *LONG,
         "--deadline", "60", "--max-tokens", "8",
     )  # fmt: skip
-    until(lambda: len(truth(server)) >= 1, "the one checked request", 40)
     until(
         lambda: locust.newest().generator.exists() and "\n" in locust.newest().generator.read_text()[200:], "progress"
     )
