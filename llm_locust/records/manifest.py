@@ -119,6 +119,10 @@ class Manifest(msgspec.Struct, kw_only=True):
     """Whether the server's certificate was verified; ``None`` without TLS."""
     slo: dict[str, float] = {}
     """Per-request limits in milliseconds, fixed before load."""
+    gates: list[str] = []
+    """Gates that a person chose before load, as written; empty for the defaults."""
+    facts: dict[str, Any] = {}
+    """What a client cannot see, as a person stated it before load (``--facts``)."""
     requirements: Requirements = msgspec.field(default_factory=lambda: Requirements())
     workload: WorkloadFacts
     stages: list[StageManifest] = []
