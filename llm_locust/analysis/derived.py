@@ -6,6 +6,8 @@ equal to its limit compares equal to it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -15,6 +17,8 @@ from llm_locust.records import Outcome
 NS_PER_MS = 1_000_000
 
 VALUE, NOT_APPLICABLE, MISSING = "value", "not_applicable", "missing"
+
+_STATES = np.array([None, NOT_APPLICABLE, VALUE, MISSING], dtype=object)
 
 DERIVED_COLUMNS: tuple[str, ...] = (
     "ttft_ms",
@@ -56,7 +60,7 @@ def add_durations(rows: pd.DataFrame) -> pd.DataFrame:
     ``tpot_state`` and ``max_gap_state`` are ``value``, ``not_applicable`` (fewer than two tokens: there is no gap) or
     ``missing`` (a token count or a second receive time is not there: something buffered the reply), for ok requests only.
     """
-    columns: dict[str, object] = {}
+    columns: dict[str, Any] = {}
     for name, later, earlier in (
         ("ttft_ms", "first_output_ns", "sent_ns"),
         ("e2e_ms", "complete_ns", "sent_ns"),
@@ -84,9 +88,10 @@ def add_durations(rows: pd.DataFrame) -> pd.DataFrame:
     columns["max_gap_ms"] = np.where(streamed & ~one_token, gap_ms, np.nan)
     for name in ("tpot", "max_gap"):
         known = ~np.isnan(np.asarray(columns[f"{name}_ms"], dtype=np.float64))
-        state = np.select([~ok, one_token, known], ["", NOT_APPLICABLE, VALUE], default=MISSING)
-        columns[f"{name}_state"] = pd.Series(state, index=rows.index, dtype="object").where(ok, None)
-    return pd.concat([rows, pd.DataFrame(columns, index=rows.index)], axis=1)
+        state = np.select([~ok, one_token, known], [0, 1, 2], default=3)
+        # The same few objects over and over, not a text of its own for every row.
+        columns[f"{name}_state"] = pd.Series(_STATES[state], index=rows.index, dtype="str")
+    return rows.assign(**columns)
 
 
 def buffered(rows: pd.DataFrame) -> Bools:

@@ -1,179 +1,231 @@
-"""What a stage must hold to pass, and the judgement of one stage in a word and a sentence."""
+"""The gates of a stage: which there are, the value of each, and whether it holds."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from llm_locust.analysis.words import counts, number, percent
+from llm_locust.analysis.words import number
+from llm_locust.records.gates import DEFAULT_GATES, EVERY_SLICE, STANDING_GATES, GateSpec, gate_figure
 from llm_locust.records.summary import (
-    FailingDimension,
+    BatchFigures,
     Figure,
     Gate,
-    GeneratorHealth,
     InFlightTrend,
     Interval,
-    LimitCount,
-    Result,
-    StageVerdict,
-    Strength,
+    Percentile,
+    StageSummary,
 )
 
-MIN_ATTAINMENT = 0.95
-MAX_ERROR_RATE = 0.01
+INFINITE = float("inf")
 
 
-class Evidence(NamedTuple):
-    """The figures of a stage that its verdict rests on."""
+class Measured(NamedTuple):
+    """The value of a figure and what is known of it."""
 
-    planned: int
-    """Arrivals due in the whole stage."""
-    measured: int
-    failed: int
-    outcomes: dict[str, int]
-    """Of the batch."""
-    oom: int
-    """In the whole stage: memory that runs out during the warm-up has run out too."""
-    limits: list[LimitCount]
-    attainment: float | None
-    attainment_interval: Interval | None
-    goodput_unavailable: str | None
-    error_rate: float | None
-    error_rate_interval: Interval | None
-    trend: InFlightTrend | None
-    generator: GeneratorHealth
-    interrupted: str | None
-    seconds: float | None
-    cap_wait_p95_ms: Figure
-    """Named in the sentence when it is felt: limits from ``sent`` on do not see it."""
+    value: Figure | str
+    low: float | None = None
+    """The true value is at least this with confidence; ``None``: no bound."""
+    high: float | None = None
+    exact: bool = False
+    """A count of what happened, which has no interval to clear."""
+    reason: str | None = None
+    """Why nothing can be said of it, or not that it holds."""
+    applicable: bool = True
 
 
-def default_gates(evidence: Evidence) -> list[Gate]:
-    """Attainment >= 0.95 (when limits were chosen), error rate <= 0.01, oom = 0, in-flight flat (open arrivals)."""
-    gates: list[Gate] = []
-    if evidence.limits:
-        value, interval = evidence.attainment, evidence.attainment_interval
-        passed = None if value is None else value >= MIN_ATTAINMENT
-        signed = interval is not None and (interval.low >= MIN_ATTAINMENT if passed else interval.high < MIN_ATTAINMENT)
-        gates.append(
-            Gate(name="attainment", relation=">=", limit=MIN_ATTAINMENT, value=value, passed=passed, signed=signed)
-        )
-    value, interval = evidence.error_rate, evidence.error_rate_interval
-    passed = None if value is None else value <= MAX_ERROR_RATE
-    signed = interval is not None and (interval.high <= MAX_ERROR_RATE if passed else interval.low > MAX_ERROR_RATE)
-    gates.append(
-        Gate(name="error_rate", relation="<=", limit=MAX_ERROR_RATE, value=value, passed=passed, signed=signed)
-    )
-    nothing = evidence.measured == 0 and evidence.oom == 0
-    gates.append(
-        Gate(
-            name="oom",
-            relation="=",
-            limit=0,
-            value=None if nothing else float(evidence.oom),
-            passed=None if nothing else evidence.oom == 0,
-            signed=not nothing,  # a count of what happened has no interval to clear
-        )
-    )
-    trend = evidence.trend
-    # A falling number in flight is no queue building up, but no steady state either: it neither fails nor passes.
-    held = None if trend is None else {"flat": True, "rising": False}.get(trend.state)
-    gates.append(
-        Gate(
-            name="in_flight_trend",
-            relation="=",
-            limit="flat",
-            value=None if trend is None else trend.state,
-            passed=held,
-            signed=held is not None,  # the trend is a test in itself, with its own level
-            applicable=trend is not None,
-        )
-    )
-    return gates
+def stage_gates(stage: StageSummary, chosen: Sequence[GateSpec] = ()) -> list[Gate]:
+    """The gates of a stage, evaluated.
+
+    Chosen gates replace the defaults. What belongs to any pass stays beside them: no memory exhausted, and in flight flat,
+    unless a chosen gate is about the same figure.
+    """
+    if not chosen:
+        specs = [spec for spec in DEFAULT_GATES if spec.name != "attainment" or stage.limits]
+        return [evaluate(spec, stage, default=True) for spec in specs]
+    named = {spec.name for spec in chosen if spec.slice is None}
+    standing = [spec for spec in STANDING_GATES if spec.name not in named]
+    return [evaluate(spec, stage) for spec in [*_each_slice(stage, chosen), *standing]]
 
 
-def judge_stage(evidence: Evidence) -> StageVerdict:
-    """The verdict of a stage. What voids it is asked before what it shows: losses, then cuts, then the gates."""
-    gates = default_gates(evidence)
-    failing = _failing_dimensions(evidence, gates)
-
-    def verdict(result: Result, sentence: str, strength: Strength | None = None) -> StageVerdict:
-        shown = failing if result == "fail" else []
-        return StageVerdict(result=result, strength=strength, sentence=sentence, gates=gates, failing_dimensions=shown)
-
-    if evidence.planned == 0:
-        return verdict("not_run", "not run: no arrival was due")
-    if evidence.measured == 0 and evidence.interrupted is not None:
-        return verdict("undetermined", f"interrupted ({evidence.interrupted}) before anything was measured")
-    if not evidence.generator.valid:
-        return verdict("invalid", "generator-limited: " + "; ".join(evidence.generator.reasons))
-    if evidence.measured == 0:
-        return verdict("undetermined", "nothing was due inside the measurement window: only warm-up or cool-down ran")
-    if evidence.interrupted is not None:
-        sofar = f"{number(evidence.seconds)} s of the window were measured: {_shown(evidence)}"
-        return verdict("undetermined", f"cut short ({evidence.interrupted}); {sofar}")
-    asked = [gate for gate in gates if gate.applicable]
-    failed = [gate for gate in asked if gate.passed is False]
-    if failed:
-        strength: Strength = "signed" if any(gate.signed for gate in failed) else "candidate"
-        return verdict("fail", "; ".join(f"{d.name}: {d.detail}" for d in failing), strength)
-    if any(gate.passed is None for gate in asked):
-        return verdict("undetermined", _undetermined(evidence, asked))
-    strength = "signed" if all(gate.signed for gate in asked) else "candidate"
-    return verdict("pass", _shown(evidence), strength)
-
-
-def _shown(evidence: Evidence) -> str:
-    parts = []
-    if evidence.attainment is not None:
-        parts.append(f"attainment {percent(evidence.attainment)}")
-    parts.append(f"error rate {percent(evidence.error_rate, up=True)}")
-    if evidence.trend is not None:
-        parts.append(f"in-flight {evidence.trend.state}")
-    parts.append(f"{evidence.measured} measured")
-    wait = evidence.cap_wait_p95_ms
-    if wait == "inf" or (isinstance(wait, float) and wait > evidence.generator.lag_bound_ms):
-        parts.append(f"held back by --max-in-flight for P95 {number(wait)} ms, which only limits from arrival count")
-    if not evidence.limits:
-        parts.append("no limits were chosen, so latency was not judged")
-    return ", ".join(parts)
-
-
-def _undetermined(evidence: Evidence, asked: list[Gate]) -> str:
-    reasons = []
-    for gate in asked:
-        if gate.passed is None and gate.name == "attainment":
-            reasons.append(f"goodput cannot be given: {evidence.goodput_unavailable or 'nothing was measured'}")
-        elif gate.passed is None and gate.name == "in_flight_trend" and evidence.trend is not None:
-            reasons.append(f"in-flight {evidence.trend.state}: {evidence.trend.detail}")
-        elif gate.passed is None:
-            reasons.append(f"{gate.name} was not measured")
-    return "; ".join(reasons)
-
-
-def _failing_dimensions(evidence: Evidence, gates: list[Gate]) -> list[FailingDimension]:
-    """Which gates failed and what is behind them, the greatest number of requests first."""
-    failed = {gate.name for gate in gates if gate.passed is False}
-    bad = {name: count for name, count in evidence.outcomes.items() if name != "ok"}
-    found: list[tuple[float, FailingDimension]] = []
-    if "attainment" in failed:
+def _each_slice(stage: StageSummary, chosen: Sequence[GateSpec]) -> list[GateSpec]:
+    """``*:`` gates once for each slice, but for slices with a gate of their own on the same figure."""
+    named = {(spec.slice, spec.name) for spec in chosen}
+    found: list[GateSpec] = []
+    for spec in chosen:
+        if spec.slice != EVERY_SLICE or not stage.slices:
+            found.append(spec)
+            continue
         found += [
-            (
-                limit.missed,
-                FailingDimension(
-                    name=limit.name, detail=f"{limit.missed} of {limit.judged} over {number(limit.limit_ms)} ms"
-                ),
-            )
-            for limit in evidence.limits
-            if limit.missed
+            GateSpec(slice=of.name, name=spec.name, relation=spec.relation, limit=spec.limit)
+            for of in stage.slices
+            if (of.name, spec.name) not in named
         ]
-    if evidence.failed and failed & {"attainment", "error_rate"}:
-        detail = f"{evidence.failed} of {evidence.measured} failed: {counts(bad)}"
-        found.append((evidence.failed, FailingDimension(name="error_rate", detail=detail)))
-    if "oom" in failed:
-        detail = f"{evidence.oom} requests found the server out of memory"
-        found.append((evidence.oom, FailingDimension(name="oom", detail=detail)))
-    found.sort(key=lambda pair: -pair[0])
-    dimensions = [dimension for _, dimension in found]
-    if "in_flight_trend" in failed and evidence.trend is not None:
-        dimensions.append(FailingDimension(name="in_flight_trend", detail=evidence.trend.detail))
-    return dimensions
+    return found
+
+
+def evaluate(spec: GateSpec, stage: StageSummary, default: bool = False) -> Gate:
+    """One gate: a value equal to its limit holds; one that was not measured is undetermined, never a pass."""
+    measured = measure(spec, stage)
+    passed, signed, reason = _holds(spec, measured)
+    return Gate(
+        slice=spec.slice,
+        name=spec.name,
+        relation=spec.relation,
+        limit=spec.limit,
+        value=measured.value,
+        passed=passed,
+        signed=signed,
+        applicable=measured.applicable,
+        default=default,
+        reason=reason if passed is None and measured.applicable else None,
+    )
+
+
+def _holds(spec: GateSpec, measured: Measured) -> tuple[bool | None, bool, str | None]:
+    """Whether a gate holds, whether its interval says the same, and why it cannot be told."""
+    value = INFINITE if measured.value == "inf" else measured.value
+    if value is None or not measured.applicable:
+        return None, False, measured.reason or "not measured"
+    if isinstance(spec.limit, str):
+        # A falling number in flight is no queue building up, but no steady state either: it neither fails nor passes.
+        held = {"flat": True, "rising": False}.get(str(value))
+        return held, held is not None, measured.reason  # the trend is a test in itself, with its own level
+    assert isinstance(value, float | int)
+    limit = spec.limit
+    if spec.relation == ">=":
+        passed = value >= limit
+        bound = measured.low if passed else measured.high
+        signed = bound is not None and (bound >= limit if passed else bound < limit)
+    elif spec.relation == "<=":
+        passed = value <= limit
+        bound = measured.high if passed else measured.low
+        signed = bound is not None and (bound <= limit if passed else bound > limit)
+    else:
+        passed, signed = value == limit, measured.exact
+    if passed and measured.reason is not None:
+        return None, False, measured.reason
+    return passed, signed or measured.exact, None
+
+
+def measure(spec: GateSpec, stage: StageSummary) -> Measured:
+    """The value that a gate is about."""
+    figures: BatchFigures | None = stage
+    if spec.slice is not None:
+        figures = next((of for of in stage.slices if of.name == spec.slice), None)
+    if figures is None:
+        return Measured(None, reason="no request of this slice was measured")
+    figure = gate_figure(spec.name)
+    kind = figure.kind if figure is not None else "count"
+    if kind == "trend":
+        return _trend(spec.name, stage)
+    if kind == "latency":
+        return _percentile(spec.name, figures, stage)
+    if kind == "rate":
+        return _goodput(figures)
+    if kind == "share":
+        return _share(spec.name, figures)
+    return _count(spec, figures, stage)
+
+
+def _trend(name: str, stage: StageSummary) -> Measured:
+    if name == "waiting_trend":
+        found: InFlightTrend | None = stage.waiting_trend
+        if found is None:
+            return Measured(None, reason="the server's queue was not read")
+    else:
+        found = stage.in_flight_trend
+        if found is None:
+            return Measured(None, applicable=False)
+    return Measured(found.state, reason=None if found.state in ("flat", "rising") else f"{found.state}: {found.detail}")
+
+
+_PERCENTILE = re.compile(r"(?P<figure>\w+)_p(?P<percent>\d+)(?P<all>_all)?")
+
+
+def _percentile(name: str, figures: BatchFigures, stage: StageSummary) -> Measured:
+    match = _PERCENTILE.fullmatch(name)
+    assert match is not None
+    found = figures.percentiles.get(f"{match['figure']}_p{match['percent']}_ms{match['all'] or ''}")
+    if found is None or found.value is None:
+        return Measured(None, reason=_why_not(match["figure"], found, stage))
+    reason = None
+    if found.missing:
+        reason = f"{match['figure']} is missing for {found.missing} requests"
+    elif found.at_maximum:
+        reason = f"P{match['percent']} of {found.n} is their maximum: too few to tell"
+    return Measured(found.value, low=_bound(found.low), high=_bound(found.high), reason=reason)
+
+
+def _why_not(figure: str, found: Percentile | None, stage: StageSummary) -> str:
+    if figure == "queue":
+        return "the server's queue was not read"
+    if stage.mode == "closed" and figure in ("client_wait", "dispatch_lag", "arrival_ttft", "arrival_e2e"):
+        return "a closed loop plans no arrivals"
+    if found is not None and found.missing:
+        return f"{figure} is missing for all {found.missing} requests that should have it"
+    return "no request has a value"
+
+
+def _bound(value: Figure) -> float | None:
+    return INFINITE if value == "inf" else value if isinstance(value, float | int) else None
+
+
+def _goodput(figures: BatchFigures) -> Measured:
+    interval, seconds = figures.attainment_interval, figures.seconds
+    if figures.goodput_rps is None:
+        return Measured(None, reason=_no_goodput(figures))
+    if interval is None or seconds is None:
+        return Measured(figures.goodput_rps)
+    per = figures.measured / seconds
+    return Measured(figures.goodput_rps, low=interval.low * per, high=interval.high * per)
+
+
+def _no_goodput(figures: BatchFigures) -> str:
+    return f"goodput cannot be given: {figures.goodput_unavailable or 'nothing was measured'}"
+
+
+def _share(name: str, figures: BatchFigures) -> Measured:
+    if name == "attainment":
+        if figures.attainment is None:
+            return Measured(None, reason=_no_goodput(figures))
+        return _of_interval(figures.attainment, figures.attainment_interval)
+    if name == "error_rate":
+        return _of_interval(figures.error_rate, figures.error_rate_interval)
+    if name == "reject_rate":
+        return Measured(figures.reject_rate)
+    if name == "stall_share":
+        if figures.stalls is None:
+            return Measured(None, reason="no gaps between output events were kept")
+        return Measured(figures.stalls.share)
+    deadlines = figures.deadlines
+    if deadlines is None:
+        return Measured(None, reason="it needs a ttft and a tpot limit (--slo), and gaps that were kept")
+    missing = f"{deadlines.missing} ok requests lack the gaps to judge them" if deadlines.missing else None
+    return Measured(deadlines.share, reason=missing)
+
+
+def _of_interval(value: float | None, interval: Interval | None) -> Measured:
+    return Measured(value, low=interval.low if interval else None, high=interval.high if interval else None)
+
+
+def _count(spec: GateSpec, figures: BatchFigures, stage: StageSummary) -> Measured:
+    if spec.name == "oom" and spec.slice is None:
+        # In the whole stage: memory that runs out during the warm-up has run out too.
+        return Measured(None if stage.measured == 0 and stage.oom == 0 else float(stage.oom), exact=True)
+    if figures.measured == 0:
+        return Measured(None, reason="nothing was measured")
+    if spec.name.startswith("http_") and spec.name[5:].isdigit():
+        return Measured(float(figures.status_counts.get(spec.name[5:], 0)), exact=True)
+    return Measured(float(figures.outcomes.get(spec.name, 0)), exact=True)
+
+
+def gate_name(gate: Gate | GateSpec) -> str:
+    """``ttft_p95``, with its slice when it is about one: ``faq:ttft_p95``."""
+    return gate.name if gate.slice is None else f"{gate.slice}:{gate.name}"
+
+
+def gate_text(gate: Gate | GateSpec) -> str:
+    """``faq:ttft_p95 <= 800``."""
+    return f"{gate_name(gate)} {gate.relation} {number(gate.limit)}"

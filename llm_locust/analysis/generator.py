@@ -30,7 +30,7 @@ def generator_health(
 ) -> GeneratorHealth:
     """Judge the generator by one stage's merged rows: lateness over the batch, losses and our own errors over all of it."""
     bound = lag_bound_ms(slo)
-    part = rows[in_batch]
+    part = rows[["planned_ns", "dispatched_ns", "dispatch_lag_ms", "first_coalesced"]][in_batch]
     reasons: list[str] = []
     notes: list[str] = []
     not_applicable: list[str] = []

@@ -31,14 +31,18 @@ class Judged(NamedTuple):
         return None if self.unavailable else int((self.good == 1).sum())
 
 
-def judge(rows: pd.DataFrame, slo: dict[str, float]) -> Judged:
+def judge(rows: pd.DataFrame, slo: dict[str, float], part: Bools | None = None) -> Judged:
     """Judge rows that have the derived columns by limits in milliseconds; a value equal to its limit meets it.
+
+    Only the rows of ``part`` are judged and counted, if it is given; the others are not good.
 
     Not ok is not good. An ok request that lacks the value of a chosen limit cannot be judged, nor one to which no chosen
     limit applies; either makes the goodput of the rows unavailable. A limit that does not apply to a request (TPOT of a
     one-token reply) takes no part in judging it.
     """
     ok = mask(rows["outcome"] == Outcome.OK)
+    if part is not None:
+        ok = ok & part
     if not slo:
         return Judged(np.full(len(rows), -1, np.int8), [], "no limits were chosen (--slo)")
     met = ok.copy()

@@ -1,100 +1,79 @@
-"""The run as a whole: every stage summarised, the ladder read from below, the verdict in one sentence, the exit status."""
+"""The run as a whole: every stage judged, the ladder read from below, the verdict in one sentence, the exit status."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
 
+import msgspec
 import pandas as pd
 
+from llm_locust.analysis.boundary import (
+    ROUNDS_TO_PUBLISH,
+    boundary,
+    describe_boundary,
+    knee,
+    ladder_of,
+    sweep_of,
+)
 from llm_locust.analysis.figures import summarise_stage
+from llm_locust.analysis.gaps import Us
+from llm_locust.analysis.points import Point, point_summary, points
+from llm_locust.analysis.verdict import judge_stage
 from llm_locust.analysis.words import number, percent
 from llm_locust.records import Manifest, Requirements
+from llm_locust.records.gates import GateSpec, format_gate
 from llm_locust.records.summary import (
     Reconciliation,
     Requirement,
     Result,
     RunSummary,
     StageSummary,
-    Strength,
     WhenSet,
 )
 
+__all__ = [
+    "SYNTHETIC",
+    "Point",
+    "boundary",
+    "conclude",
+    "exit_code",
+    "judge_requirements",
+    "judge_run",
+    "points",
+    "price_per_hour",
+]
+
 SYNTHETIC = "The engine is synthetic: nothing here is performance."
-
-_WORST_FIRST: tuple[Result, ...] = ("fail", "invalid", "undetermined", "not_run", "pass")
-
-
-class Point(NamedTuple):
-    """All rounds of one rate or one concurrency: it passes only if every round does."""
-
-    stages: list[StageSummary]
-
-    @property
-    def result(self) -> Result:
-        """The worst of its rounds."""
-        return min((stage.verdict.result for stage in self.stages), key=_WORST_FIRST.index)
-
-    @property
-    def deciding(self) -> StageSummary:
-        """The round that decides: the first with the point's result, or of passes the one with the least attainment."""
-        same = [stage for stage in self.stages if stage.verdict.result == self.result]
-        if self.result == "pass":
-            return min(same, key=lambda s: 1.0 if s.attainment is None else s.attainment)
-        return same[0]
-
-    @property
-    def strength(self) -> Strength | None:
-        """A pass is signed if every round is, a fail if one is."""
-        found = [stage.verdict.strength == "signed" for stage in self.stages if stage.verdict.result == self.result]
-        if self.result not in ("pass", "fail"):
-            return None
-        return "signed" if (all if self.result == "pass" else any)(found) else "candidate"
-
-    @property
-    def name(self) -> str:
-        """``2 req/s``, with its arrival process unless that is Poisson; ``8 in flight`` for a closed loop."""
-        stage = self.stages[0]
-        if stage.mode == "closed":
-            return f"{stage.concurrency} in flight (closed loop)"
-        process = "" if stage.arrivals in (None, "poisson") else f" {stage.arrivals}"
-        return f"{number(stage.rate_rps)} req/s{process}"
-
-
-def points(stages: list[StageSummary]) -> list[Point]:
-    """The stages grouped into points, open ones by rising rate, then closed ones by rising concurrency."""
-    groups: dict[tuple[object, ...], list[StageSummary]] = {}
-    for stage in stages:
-        groups.setdefault((stage.mode, stage.rate_rps, stage.concurrency, stage.arrivals), []).append(stage)
-    found = [Point(group) for group in groups.values()]
-    return sorted(
-        found, key=lambda p: (p.stages[0].mode == "closed", p.stages[0].rate_rps or p.stages[0].concurrency or 0)
-    )
 
 
 def judge_run(
     manifest: Manifest,
     rows: pd.DataFrame,
+    gaps_us: Us,
     reconciliation: Reconciliation,
     slo: dict[str, float],
     limits_set: WhenSet = "before",
+    gates: Sequence[GateSpec] = (),
+    gates_set: WhenSet = "before",
 ) -> RunSummary:
     """The summary of a run from its manifest and its merged table.
 
     Args:
         manifest: The run's manifest.
-        rows: The merged table of the run, times on the master's clock.
+        rows: The merged table of the run, times on the master's clock, sorted by index.
+        gaps_us: The gaps that the rows point into.
         reconciliation: How the raw files added up.
         slo: Per-request limits in milliseconds to judge by.
         limits_set: ``after`` when these are not the limits the run was started with.
+        gates: What a stage must hold; none for the defaults.
+        gates_set: ``after`` when these are not the gates the run was started with.
     """
-    stages = []
-    for stage in manifest.stages:
-        of_stage = rows[(rows["stage"] == stage.spec.stage) & (rows["round"] == stage.spec.round)]
-        stages.append(summarise_stage(stage, of_stage, slo))
-    sent = int(rows["sent_ns"].notna().sum())
-    ladder = points(stages)
-    sustained, first_failing = boundary(ladder)
-    return RunSummary(
+    price = price_per_hour(manifest)
+    stages = [
+        summarise_stage(stage, rows_of(rows, stage.spec.stage, stage.spec.round), gaps_us, slo, price)
+        for stage in manifest.stages
+    ]
+    summary = RunSummary(
         run_id=manifest.run_id,
         state=manifest.state,
         state_reason=manifest.state_reason,
@@ -110,15 +89,75 @@ def judge_run(
         command=manifest.command,
         slo=slo,
         limits_set=limits_set,
-        requirements=judge_requirements(ladder, manifest.requirements),
-        sustained_rate_rps=sustained.stages[0].rate_rps if sustained else None,
-        first_failing_rate_rps=first_failing.stages[0].rate_rps if first_failing else None,
-        verdict=run_sentence(ladder, sent, slo, manifest.synthetic_engine),
-        sent=sent,
+        price_per_hour=price,
+        verdict="",
+        sent=int(rows["sent_ns"].notna().sum()),
         reconciliation=reconciliation,
         stages=stages,
-        limitations=limitations(manifest, stages, limits_set),
     )
+    return conclude(summary, gates, gates_set, manifest.requirements)
+
+
+def rows_of(rows: pd.DataFrame, stage: int, round_: int) -> pd.DataFrame:
+    """The rows of one stage; not copied where they follow one another, as they do unless runs were stitched together."""
+    of_stage = ((rows["stage"] == stage) & (rows["round"] == round_)).to_numpy(dtype=bool)
+    first, count = int(of_stage.argmax()) if len(of_stage) else 0, int(of_stage.sum())
+    if of_stage[first : first + count].all():
+        return rows.iloc[first : first + count].reset_index(drop=True)
+    return rows[of_stage].reset_index(drop=True)
+
+
+def price_per_hour(manifest: Manifest) -> float | None:
+    """The price of the machines under test among the run's options; ``None`` when none was given."""
+    given = manifest.options.get("price_per_hour")
+    try:
+        return None if given is None else float(given)
+    except (TypeError, ValueError):
+        return None
+
+
+def conclude(
+    summary: RunSummary,
+    gates: Sequence[GateSpec],
+    gates_set: WhenSet = "before",
+    asked: Requirements = Requirements(),  # noqa: B008 - immutable
+    asked_when: WhenSet = "before",
+) -> RunSummary:
+    """The same figures judged by these gates: verdicts, boundary, requirements, the run's sentence and its limitations."""
+    stages = [_judged(stage, gates) for stage in summary.stages]
+    ladder = points(stages)
+    sustained, first_failing = boundary(ladder)
+    sweep = sweep_of(ladder, list(summary.slo))
+    found = msgspec.structs.replace(
+        summary,
+        gates=[format_gate(gate) for gate in gates],
+        gates_set=gates_set,
+        stages=stages,
+        requirements=judge_requirements(ladder, asked, asked_when),
+        sustained_rate_rps=sustained.stages[0].rate_rps if sustained else None,
+        first_failing_rate_rps=first_failing.stages[0].rate_rps if first_failing else None,
+        points=[point_summary(point) for point in ladder],
+        boundary=describe_boundary(ladder),
+        knee=knee(sweep, summary.slo) if len(sweep) > 1 else None,
+        verdict=run_sentence(ladder, summary, bool(gates)),
+    )
+    found.limitations = limitations(found)
+    return found
+
+
+def _judged(stage: StageSummary, gates: Sequence[GateSpec]) -> StageSummary:
+    verdict = judge_stage(stage, gates)
+    slices = []
+    for of in stage.slices:
+        own = [gate for gate in verdict.gates if gate.slice == of.name]
+        result: Result | None = None
+        if own:
+            passed = {gate.passed for gate in own}
+            result = "fail" if False in passed else "undetermined" if None in passed else "pass"
+            result = verdict.result if verdict.result in ("invalid", "not_run") else result
+        failing = [d for d in verdict.failing_dimensions if d.name.startswith(f"{of.name}:")]
+        slices.append(msgspec.structs.replace(of, result=result, failing_dimensions=failing))
+    return msgspec.structs.replace(stage, verdict=verdict, slices=slices)
 
 
 def judge_requirements(ladder: list[Point], asked: Requirements, when: WhenSet = "before") -> list[Requirement]:
@@ -130,7 +169,7 @@ def judge_requirements(ladder: list[Point], asked: Requirements, when: WhenSet =
     found = []
     if asked.rate_rps is not None:
         sustained, failing = boundary(ladder)
-        rates = [p for p in ladder if p.stages[0].mode == "open"]
+        rates = ladder_of(ladder)
         tried = [p for p in rates if (p.stages[0].rate_rps or 0) >= asked.rate_rps]
         met: bool | None = None
         if sustained is not None and (sustained.stages[0].rate_rps or 0) >= asked.rate_rps:
@@ -151,33 +190,30 @@ def judge_requirements(ladder: list[Point], asked: Requirements, when: WhenSet =
     return found
 
 
-def boundary(ladder: list[Point]) -> tuple[Point | None, Point | None]:
-    """Of the open points: the highest that passed below the lowest that failed, and that lowest failing one."""
-    rates = [point for point in ladder if point.stages[0].mode == "open"]
-    failing = next((point for point in rates if point.result == "fail"), None)
-    below = rates[: rates.index(failing)] if failing else rates
-    passing = [point for point in below if point.result == "pass"]
-    return (passing[-1] if passing else None), failing
-
-
-def run_sentence(ladder: list[Point], sent: int, slo: dict[str, float], synthetic: bool) -> str:
+def run_sentence(ladder: list[Point], summary: RunSummary, gated: bool) -> str:
     """The verdict of a run in words."""
-    if sent == 0:
+    if summary.sent == 0:
         text = "Nothing was sent, so nothing was measured."
     else:
-        sentences = [_open_sentence(ladder, slo), *_closed_sentences(ladder), *_open_issues(ladder)]
+        sentences = [
+            _open_sentence(ladder, summary.slo, gated),
+            *_closed_sentences(ladder),
+            *_open_issues(ladder),
+        ]
         text = " ".join(sentence for sentence in sentences if sentence)
-    return f"{SYNTHETIC} {text}" if synthetic else text
+    return f"{SYNTHETIC} {text}" if summary.synthetic_engine else text
 
 
-def _open_sentence(ladder: list[Point], slo: dict[str, float]) -> str:
-    rates = [point for point in ladder if point.stages[0].mode == "open"]
+def _open_sentence(ladder: list[Point], slo: dict[str, float], gated: bool) -> str:
+    rates = ladder_of(ladder)
     if not rates:
         return ""
     sustained, failing = boundary(ladder)
     on = f"first failing rate {failing.name}{_on(failing)}" if failing else "no tested rate failed"
     if sustained is not None:
         stage = sustained.deciding
+        if gated:
+            return f"Sustained {sustained.name} ({sustained.strength}): {stage.verdict.sentence}; {on}."
         if slo:
             return f"Sustained {sustained.name} ({sustained.strength}): attainment {percent(stage.attainment)}; {on}."
         return (
@@ -208,33 +244,43 @@ def _closed_sentences(ladder: list[Point]) -> list[str]:
 def _open_issues(ladder: list[Point]) -> list[str]:
     """What the boundary cannot say: points that were not judged, and passes above a fail."""
     _, failing = boundary(ladder)
+    rates = ladder_of(ladder)
     sentences = []
-    above = ladder[ladder.index(failing) + 1 :] if failing else []
+    above = rates[rates.index(failing) + 1 :] if failing else []
     for point in ladder:
-        if point.result in ("invalid", "undetermined"):
+        beside = point.stages[0].mode == "open" and point not in rates
+        if beside and point.result in ("pass", "fail"):
+            sentences.append(f"{point.name}: {point.result} ({point.strength}){_on(point)}.")
+        elif point.result in ("invalid", "undetermined"):
             sentences.append(f"{point.name} is {point.result}: {point.deciding.verdict.sentence}.")
-        elif failing is not None and point in above and point.result == "pass" and point.stages[0].mode == "open":
+        elif failing is not None and point in above and point.result == "pass":
             sentences.append(f"{point.name} passed though {failing.name} failed: repeat both.")
     return sentences
 
 
-def limitations(manifest: Manifest, stages: list[StageSummary], limits_set: WhenSet) -> list[str]:
+def limitations(summary: RunSummary) -> list[str]:
     """What the result does not say; always printed with it."""
-    found = [SYNTHETIC] if manifest.synthetic_engine else []
+    stages = summary.stages
+    found = [SYNTHETIC] if summary.synthetic_engine else []
     found += [
         "Goodput is not answer quality, not maximum sustainable capacity and not a number of users.",
         "The result holds for this hardware, model, software, context, traffic mix, cache state and SLO only.",
     ]
-    if manifest.workload.kind == "synthetic":
+    if summary.workload_kind == "synthetic":
         found.append("The workload is synthetic: it supports no capacity conclusion.")
-    if limits_set == "after":
+    if summary.limits_set == "after":
         found.append("The latency limits were set after the run: such a judgement never earns a release.")
-    found += [
-        "The gates are defaults (attainment >= 0.95, error rate <= 0.01, oom = 0, in-flight flat), not chosen for this run.",
-        "The server's own queue was not read: waiting_trend took no part in the verdict.",
-        "Confidence intervals assume independent requests; requests that share a queue are not quite that.",
-    ]
-    if any(len(point.stages) < 3 for point in points(stages)):
+    if not summary.gates:
+        found.append(
+            "The gates are defaults (attainment >= 0.95, error rate <= 0.01, oom = 0, in-flight flat), not chosen for this "
+            "run."
+        )
+    elif summary.gates_set == "after":
+        found.append("The gates were set after the run: such a judgement never earns a release.")
+    if all(stage.waiting_trend is None for stage in stages):
+        found.append("The server's own queue was not read: waiting_trend took no part in the verdict.")
+    found.append("Confidence intervals assume independent requests; requests that share a queue are not quite that.")
+    if any(len(point.stages) < ROUNDS_TO_PUBLISH for point in points(stages)):
         found.append("Fewer than three rounds were run; a figure to publish needs three with fresh seeds.")
     user_time = sum(count for stage in stages for clock, count in stage.clock_sources.items() if clock != "kernel")
     if user_time:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from llm_locust.analysis.alignment import align
-from llm_locust.analysis.derived import add_durations
+from llm_locust.analysis.derived import Bools, add_durations
+from llm_locust.analysis.gaps import GAPS_AT, GAPS_N, Us
 from llm_locust.analysis.raw_files import FILE, RawRows
 from llm_locust.records import COLUMNS, PLAN_COLUMNS, STRING_COLUMNS, UNATTEMPTED, Manifest, Outcome, UsageError
+
+ROW_COLUMNS: tuple[str, ...] = (*(name for name in COLUMNS if name != "gaps_us"), GAPS_AT, GAPS_N)
+"""The columns of a merged row before the derived ones: those of the record, with the place of its gaps for the gaps."""
 
 
 class Merged(NamedTuple):
@@ -17,15 +23,19 @@ class Merged(NamedTuple):
 
     rows: pd.DataFrame
     """The columns of the record, times on the master's clock, and the derived columns but ``good``."""
+    gaps_us: Us
+    """The gaps of all rows; ``gaps_at`` and ``gaps_n`` say whose."""
     planned_by_row: int
     """Cool-down arrivals known only by their rows, because the run died before their plan was written."""
+    without_file: list[int]
+    """Workers that were due to send something, and of whose rows there is no file at all."""
 
 
 def merge(manifest: Manifest, due: RawRows, requests: RawRows) -> Merged:
     """Join the rows of arrivals that were due (plan and issued) with their terminal rows.
 
     An arrival without a terminal row becomes ``lost``. Durations are taken from each worker's own clock, then the times are
-    put on the master's.
+    put on the master's. The frames of ``due`` and ``requests`` are used up.
 
     Raises:
         UsageError: a row has no plan line or contradicts it, belongs to a stage the manifest does not know, or the sums do
@@ -33,21 +43,47 @@ def merge(manifest: Manifest, due: RawRows, requests: RawRows) -> Merged:
     """
     _check_stages(manifest, due)
     _check_stages(manifest, requests)
-    rows = requests.frame
-    planned = due.frame.set_index("index", drop=False)
-    has_plan = rows["index"].isin(planned.index)
+    due_index, index = _index(due.frame), _index(requests.frame)
+    has_plan, place = _found_in(index, due_index)
     _check_without_plan(manifest, requests, has_plan)
-    _check_against_plan(planned, requests, has_plan)
-    lost = _lost(due.frame[~due.frame["index"].isin(rows["index"])])
-    frame = rows[list(COLUMNS)]
+    _check_against_plan(due.frame, requests, has_plan, place)
+    is_lost = ~_found_in(due_index, index)[0]
+    without_file = sorted(
+        {int(worker) for worker in due.frame["worker"][is_lost].unique()}
+        - {int(worker) for worker in requests.frame["worker"].unique()}
+    )
+    lost = _lost(due.frame[is_lost])
+    due.frame = due.frame[
+        ["index", "stage", "round", "planned_ns"]
+    ].copy()  # what is still asked of it: the rest is freed
+    frame = requests.frame[list(ROW_COLUMNS)]
+    requests.frame = pd.DataFrame()  # not a view, which would hold on to every column that is replaced below
     if len(lost):
-        frame = pd.concat([frame, lost]) if len(frame) else lost
-    frame = frame.sort_values("index", ignore_index=True)
+        together = pd.concat([frame, lost]) if len(frame) else lost
+        frame = together.sort_values("index", ignore_index=True)
     planned_by_row = int((~has_plan).sum())
     _check_sums(manifest, due.frame, frame, planned_by_row)
+    on_plan, plan_place = _found_in(_index(frame), due_index)
+    planned_ns = (
+        due.frame["planned_ns"].take(plan_place).reset_index(drop=True) if len(due_index) else frame["planned_ns"]
+    )
+    planned_ns = planned_ns.astype("Int64").where(pd.Series(on_plan))
     frame = add_durations(frame)
-    on_plan = planned["planned_ns"].reindex(frame["index"]).reset_index(drop=True).astype("Int64")
-    return Merged(align(frame, manifest, on_plan), planned_by_row)
+    return Merged(align(frame, manifest, planned_ns), requests.gaps_us, planned_by_row, without_file)
+
+
+def _index(frame: pd.DataFrame) -> npt.NDArray[np.int64]:
+    return frame["index"].to_numpy(dtype=np.int64)
+
+
+def _found_in(
+    wanted: npt.NDArray[np.int64], known: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
+    """Which of the sorted ``wanted`` are among the sorted ``known``, and the place of each there (any place if not)."""
+    if not len(known):
+        return np.zeros(len(wanted), np.bool_), np.zeros(len(wanted), np.intp)
+    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return known[place] == wanted, place
 
 
 def _check_stages(manifest: Manifest, raw: RawRows) -> None:
@@ -61,12 +97,12 @@ def _check_stages(manifest: Manifest, raw: RawRows) -> None:
             )
 
 
-def _check_without_plan(manifest: Manifest, requests: RawRows, has_plan: pd.Series[bool]) -> None:
+def _check_without_plan(manifest: Manifest, requests: RawRows, has_plan: Bools) -> None:
     """A cool-down is planned when it begins; a run that died before it wrote that plan still has its rows."""
     died = [(stage.spec.stage, stage.spec.round) for stage in manifest.stages if stage.end_ns is None]
-    rows = requests.frame
-    crashed = pd.MultiIndex.from_frame(rows[["stage", "round"]]).isin(died) if died else pd.Series(False, rows.index)
-    stray = rows[~has_plan & ~((rows["phase"] == "cooldown") & crashed)]
+    rows = requests.frame[~has_plan]
+    crashed = np.array([key in died for key in zip(rows["stage"], rows["round"], strict=True)], np.bool_)
+    stray = rows[~((rows["phase"] == "cooldown").to_numpy(dtype=np.bool_) & crashed)]
     if len(stray):
         first = stray.iloc[0]
         raise UsageError(
@@ -76,16 +112,16 @@ def _check_without_plan(manifest: Manifest, requests: RawRows, has_plan: pd.Seri
         )
 
 
-def _check_against_plan(planned: pd.DataFrame, requests: RawRows, has_plan: pd.Series[bool]) -> None:
-    rows = requests.frame[has_plan]
-    plan = planned.loc[rows["index"]]
+def _check_against_plan(planned: pd.DataFrame, requests: RawRows, has_plan: Bools, place: npt.NDArray[np.intp]) -> None:
+    rows = requests.frame
     for name in ("stage", "round", "phase", "request_id"):
-        differs = rows[name].to_numpy() != plan[name].to_numpy()
+        said, plan = rows[name].to_numpy(dtype=object), planned[name].to_numpy(dtype=object)
+        differs = has_plan & (said != plan[place]) if len(plan) else has_plan
         if differs.any():
-            row, line = rows[differs].iloc[0], plan[differs].iloc[0]
+            at = int(differs.argmax())
             raise UsageError(
-                f"{requests.files[int(row[FILE])]}: index {row['index']} has {name} {row[name]}, but the plan says "
-                f"{line[name]}; the file is not of this run as it was planned"
+                f"{requests.files[int(rows[FILE].iloc[at])]}: index {rows['index'].iloc[at]} has {name} {said[at]}, but the "
+                f"plan says {plan[place[at]]}; the file is not of this run as it was planned"
             )
 
 
@@ -100,7 +136,7 @@ def _lost(due: pd.DataFrame) -> pd.DataFrame:
         for name in COLUMNS
         if name not in rows
     }
-    return rows.assign(**missing)[list(COLUMNS)]
+    return rows.assign(**missing, gaps_at=0, gaps_n=0)[list(ROW_COLUMNS)]
 
 
 def _check_sums(manifest: Manifest, due: pd.DataFrame, frame: pd.DataFrame, planned_by_row: int) -> None:

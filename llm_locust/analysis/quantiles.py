@@ -7,6 +7,8 @@ intervals are wider; every report says so.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -31,23 +33,40 @@ def percentile(values: npt.ArrayLike, percent: int, *, infinite: int = 0, bounds
         infinite: How many further values are infinite (failures, in an ``*_all`` percentile).
         bounds: Give the one-sided 95 % bounds; pass False for values that are nowhere near independent (token gaps).
     """
-    known = np.asarray(values, dtype=np.float64)
+    return percentiles(values, (percent,), infinite=infinite, bounds=bounds)[percent]
+
+
+def percentiles(
+    values: npt.ArrayLike, percents: Iterable[int], *, infinite: int = 0, bounds: bool = True, missing: int = 0
+) -> dict[int, Percentile]:
+    """Several :func:`percentile` of the same values; ``missing`` more should have been there and were not measured."""
+    known = np.sort(np.asarray(values, dtype=np.float64))
     n = len(known) + infinite
-    if n == 0:
-        return Percentile(value=None, n=0)
-    rank = nearest_rank(percent, n)
-    low, high = bound_ranks(percent, n) if bounds else (None, None)
-    wanted = sorted({r - 1 for r in (rank, low, high) if r is not None and r <= len(known)})
-    placed = np.partition(known, wanted) if wanted else known
 
-    def at(r: int | None) -> Figure:
-        if r is None:
+    def at(rank: int | None) -> Figure:
+        if rank is None:
             return None
-        return figure(float(placed[r - 1])) if r <= len(known) else "inf"
+        return figure(float(known[rank - 1])) if rank <= len(known) else "inf"
 
-    return Percentile(value=at(rank), n=n, at_maximum=rank == n and percent < 100, low=at(low), high=at(high))
+    found = {}
+    for percent in percents:
+        if n == 0:
+            found[percent] = Percentile(value=None, n=0, missing=missing)
+            continue
+        rank = nearest_rank(percent, n)
+        low, high = bound_ranks(percent, n) if bounds else (None, None)
+        found[percent] = Percentile(
+            value=at(rank),
+            n=n,
+            at_maximum=rank == n and percent < 100,
+            low=at(low),
+            high=at(high),
+            missing=missing,
+        )
+    return found
 
 
+@lru_cache(maxsize=4096)
 def bound_ranks(percent: int, n: int) -> tuple[int | None, int | None]:
     """The ranks that bound the true percentile from below and from above, each with 95 % confidence.
 

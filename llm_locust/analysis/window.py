@@ -5,15 +5,14 @@ Times are float seconds from the start of the window, NaN where null; all on the
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from llm_locust.analysis.derived import Bools, Floats, floats, mask
-from llm_locust.records import NS_PER_S, Outcome, StageManifest, UsageError
+from llm_locust.analysis.gaps import GAPS_AT, GAPS_N, Us
+from llm_locust.records import NS_PER_S, Outcome, StageManifest
 
 
 class Window(NamedTuple):
@@ -96,54 +95,53 @@ def completed_in_window(rows: pd.DataFrame, window: Window) -> int:
     return int((mask(rows["outcome"] == Outcome.OK) & mask(done)).sum())
 
 
-def output_tokens_in_window(rows: pd.DataFrame, window: Window) -> float | None:
+def output_tokens_in_window(
+    rows: pd.DataFrame, gaps_us: Us, window: Window, chosen: Bools | None = None
+) -> float | None:
     """How many output tokens came out inside the window, of any request of the stage, failed ones included.
 
     A request that put out its tokens wholly inside or outside counts wholly or not at all. One that straddles an edge has
     its tokens shared out equally over its output events where the gaps between them were kept; otherwise one token at the
     first output and the rest evenly up to the last. A request without a token count lends its number of output events;
     ``None`` when some request put out an unknown number.
+
+    Args:
+        rows: All rows of the stage.
+        gaps_us: The gaps that the rows point into.
+        window: The window.
+        chosen: Count the tokens of these rows only.
     """
-    tokens = floats(rows["output_tokens"].fillna(rows["output_events"]))
-    first = seconds_after(rows["first_output_ns"], window.start_ns)
-    last = seconds_after(rows["last_output_ns"], window.start_ns)
-    out = ~np.isnan(first)
-    last = np.where(np.isnan(last), first, last)
+    tokens, first, last = token_times(rows, window.start_ns)
+    if chosen is not None:
+        first = np.where(chosen, first, np.nan)
     end = window.seconds
-    if np.isnan(tokens[out & (first < end) & (last >= 0)]).any():
+    touches = (first < end) & (last >= 0)
+    if np.isnan(tokens[touches]).any():
         return None
-    within = out & (first >= 0) & (last < end)
-    straddles = out & ~within & (first < end) & (last >= 0)
+    within = (first >= 0) & (last < end)
     total = float(tokens[within].sum())
-    gaps = rows["gaps_us"]
-    for k in np.flatnonzero(straddles):
-        total += _straddling_tokens(tokens[k], first[k], last[k], gaps.iloc[k], end)
+    at, n = rows[GAPS_AT].to_numpy(), rows[GAPS_N].to_numpy()
+    for k in np.flatnonzero(touches & ~within):
+        if n[k]:
+            when = first[k] + np.concatenate(([0.0], np.cumsum(gaps_us[at[k] : at[k] + n[k]], dtype=np.int64) / 1e6))
+            total += tokens[k] * float(((when >= 0) & (when < end)).mean())
+        else:
+            total += float(evenly(tokens[k : k + 1], first[k : k + 1], last[k : k + 1], 0.0, end)[0])
     return float(total)
 
 
-def _straddling_tokens(tokens: float, first: float, last: float, gaps_us: object, end: float) -> float:
-    """The tokens of one request that came out in [0, end)."""
-    if isinstance(gaps_us, str) and gaps_us:
-        at = first + np.concatenate(([0.0], np.cumsum(parse_gaps_us([gaps_us])) / 1e6))
-        return tokens * float(((at >= 0) & (at < end)).mean())
-    at_first = 1.0 if 0 <= first < end else 0.0
-    if last <= first:
-        return tokens * at_first
-    overlap = min(last, end) - max(first, 0.0)
-    return min(tokens, at_first) + max(tokens - 1, 0.0) * overlap / (last - first)
+def token_times(rows: pd.DataFrame, origin_ns: int) -> tuple[Floats, Floats, Floats]:
+    """Each request's output tokens (its events where nobody counted), and its first and last output in seconds."""
+    tokens = floats(rows["output_tokens"].fillna(rows["output_events"]))
+    first = seconds_after(rows["first_output_ns"], origin_ns)
+    last = seconds_after(rows["last_output_ns"], origin_ns)
+    return tokens, first, np.where(np.isnan(last), first, last)
 
 
-def parse_gaps_us(cells: list[str]) -> npt.NDArray[np.int64]:
-    """All gaps of the ``gaps_us`` cells, in microseconds, one after the other.
-
-    Raises:
-        UsageError: a cell is not integers separated by single spaces.
-    """
-    text = " ".join(cells)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # numpy only warns when it stops at something that is no number
-            # Six times as fast as splitting the text and converting the words.
-            return np.fromstring(text, dtype=np.int64, sep=" ")
-    except (ValueError, DeprecationWarning):
-        raise UsageError("a gaps_us cell of the records is not integers separated by spaces") from None
+def evenly(tokens: Floats, first: Floats, last: Floats, start: float, end: float) -> Floats:
+    """The tokens that came out in [start, end): one at the first output, the rest evenly up to the last."""
+    at_first = np.where((first >= start) & (first < end), 1.0, 0.0)
+    overlap = np.clip(np.minimum(last, end) - np.maximum(first, start), 0.0, None)
+    long = last > first
+    part = overlap / np.where(long, last - first, 1.0)
+    return np.where(long, np.minimum(tokens, at_first) + np.maximum(tokens - 1, 0.0) * part, tokens * at_first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 
@@ -9,7 +10,7 @@ import click
 
 from llm_locust.records import UsageError
 
-COMMANDS = ("decode", "demo", "gate", "llama", "merge", "options", "paths", "report", "simulate")
+COMMANDS = ("decode", "demo", "facts", "gate", "llama", "merge", "options", "paths", "report", "simulate", "validate")
 """Subcommands: module ``llm_locust.cli.<name>`` with a click command of the same name, imported only when asked for."""
 
 
@@ -38,3 +39,12 @@ def main() -> None:
     except UsageError as error:
         click.echo(f"llm-locust: {error}", err=True)
         sys.exit(2)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(
+            f"llm-locust: {where}the disk is full. What was written before is whole: make room and run the command again",
+            err=True,
+        )
+        sys.exit(1)

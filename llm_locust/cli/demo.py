@@ -5,11 +5,13 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 
@@ -22,9 +24,19 @@ BOOT_S = 60
 class Ladder:
     """What the demo runs against one kind of engine: the server's options and rates that straddle its capacity."""
 
-    def __init__(self, serve: str, locust: str) -> None:
+    def __init__(self, serve: str, locust: str, prompts: str | None = None) -> None:
         self.serve = serve.split()
         self.locust = locust.split()
+        self.prompts = prompts
+        """A prompt with a place for a number, where the built-in ones are too long for the engine."""
+
+    def options(self, folder: Path) -> list[str]:
+        """The options of locust; a prompts file is written into the folder."""
+        if self.prompts is None:
+            return self.locust
+        file = folder / "prompts.jsonl"
+        file.write_text("".join(f'{{"prompt": "{self.prompts.format(n)}"}}\n' for n in range(1000)), encoding="utf-8")
+        return [*self.locust, "--prompts", str(file)]
 
 
 ENGINES = {
@@ -34,11 +46,12 @@ ENGINES = {
         locust="--rates 2,6,14 --stage-time 15 --warmup-time 3 --cooldown 3 "
         "--max-tokens 32 --deadline 15 --slo ttft=1000,tpot=60,e2e=3000",
     ),
-    # One CPU thread makes some 100 tokens/s in all: 16-token replies at 0.4/s are easy, at 4/s they are not.
+    # One CPU thread makes some 100 tokens/s in all and reads prompts at twice that: short ones, or it does nothing else.
     "llama": Ladder(
         serve="llama --slots 4",
-        locust="--rates 0.4,0.8,4 --stage-time 15 --warmup-time 3 --cooldown 3 "
-        "--max-tokens 16 --deadline 20 --slo ttft=1000,tpot=150,e2e=4000",
+        locust="--rates 1,2,12 --stage-time 15 --warmup-time 3 --cooldown 3 "
+        "--max-tokens 8 --deadline 20 --slo ttft=1000,e2e=3000",
+        prompts="{} is a number that",
     ),
 }
 
@@ -95,11 +108,11 @@ def command(engine: str, workers: int, run_dir: str) -> None:
     """Start a server, run a ladder of rates against it from a master and workers, and print the table."""
     ladder = ENGINES[engine]
     files = f"{bundled('locustfiles') / 'chat.py'},{bundled('shapes') / 'rate_ladder.py'}"
-    with serving(ladder.serve) as url:
+    with serving(ladder.serve) as url, tempfile.TemporaryDirectory(prefix="llm-locust-demo-") as folder:
         run = [sys.executable, "-m", "locust", "-f", files, "--headless", "--only-summary", "--loglevel", "WARNING"]
         port = str(_free_port())
         run += ["--processes", str(workers), "--master-bind-port", port, "--master-port", port, "--host", url]
-        run += [*ladder.locust, "--run-dir", run_dir]
+        run += [*ladder.options(Path(folder)), "--run-dir", run_dir]
         click.echo(f"$ {' '.join(run[1:])}", err=True)
         try:
             code = subprocess.call(run)

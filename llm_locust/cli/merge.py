@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.status import Status
 
 from llm_locust.analysis.judgement import exit_code
-from llm_locust.analysis.raw_files import Progress
 from llm_locust.report import merge_run, print_reported
-
-SHOW_AFTER_S = 2.0
-"""Most merges are done before anybody wonders what they are doing."""
-
-
-@contextmanager
-def shown_progress() -> Iterator[Progress]:
-    """What is being done, on standard error: only in a terminal, and only once it takes long."""
-    console = Console(stderr=True)
-    status = Status("", console=console)
-    began = time.monotonic()
-
-    def tell(what: str) -> None:
-        if console.is_terminal and time.monotonic() - began >= SHOW_AFTER_S:
-            status.update(what)
-            status.start()
-
-    try:
-        yield tell
-    finally:
-        status.stop()
+from llm_locust.report.progress import shown_progress
 
 
 @click.command("merge")

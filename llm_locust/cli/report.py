@@ -9,8 +9,10 @@ import click
 from rich.console import Console
 
 from llm_locust.analysis.judgement import exit_code
-from llm_locust.records import parse_slo
+from llm_locust.records import UsageError, parse_slo
+from llm_locust.records.gates import parse_gates
 from llm_locust.report import print_reported, report_run
+from llm_locust.report.progress import shown_progress
 
 
 @click.command("report")
@@ -21,7 +23,16 @@ from llm_locust.report import print_reported, report_run
     help="Other per-request limits in milliseconds, for example ttft=300,tpot=50. They are marked as set after the run and "
     "go to a report of their own.",
 )
-def command(run: Path, slo: str | None) -> None:
+@click.option(
+    "--gate",
+    "gates",
+    multiple=True,
+    metavar="GATE",
+    help="Other gates, for example ttft_p95<=1000, faq:attainment>=0.99 or a TOML file of them; marked likewise. Several "
+    "may follow one --gate.",
+)
+@click.argument("more_gates", nargs=-1, metavar="[GATE]...")
+def command(run: Path, slo: str | None, gates: tuple[str, ...], more_gates: tuple[str, ...]) -> None:
     """Judge the merged run folder RUN again and write its report.
 
     \b
@@ -30,6 +41,10 @@ def command(run: Path, slo: str | None) -> None:
                  3 a requirement of the run (--require-rate, --require-pass) is not met
                  4 a stage is invalid or undetermined, or arrivals were lost
     """
-    reported = report_run(run, None if slo is None else parse_slo(slo))
+    if more_gates and not gates:
+        raise UsageError(f"unexpected argument {more_gates[0]!r}: gates follow --gate")
+    limits = None if slo is None else parse_slo(slo)
+    with shown_progress() as progress:
+        reported = report_run(run, limits, parse_gates([*gates, *more_gates]) if gates else None, progress)
     print_reported(reported, Console())
     sys.exit(exit_code(reported.summary))

@@ -19,7 +19,7 @@ from llm_locust.dispatch.link import Link
 from llm_locust.dispatch.messages import CloseRun, Prepared, Progress, Rows, StageDone
 from llm_locust.dispatch.roster import Roster
 from llm_locust.dispatch.row_file import RowFile
-from llm_locust.dispatch.stage_control import StageControl
+from llm_locust.dispatch.stage_control import StageControl, WorkerLost
 from llm_locust.records import Clock, Manifest, RunFolder, StageManifest, StageSpec, UsageError, plan_header_line
 from llm_locust.records.run import RunSpec
 
@@ -121,6 +121,8 @@ class RunController:
         self.ending: Ending | None = None
         self.error: str | None = None
         """Why the run could not go on, when it could not."""
+        self.work_lost = False
+        """Whether that was a worker that went away."""
         self.crashed = False
         """Whether that was a fault of ours."""
         self.over = Event()
@@ -192,6 +194,10 @@ class RunController:
             self.ending = "complete" if self._stop_reason is None or self._nothing_cut_short() else "interrupted"
         except UsageError as error:
             self.ending, self.error = "failed", str(error)
+        except WorkerLost as error:
+            self.ending, self.error, self.work_lost = "failed", str(error), True
+        except OSError as error:
+            self.ending, self.error = "failed", f"{error.filename or self.folder.path}: {error.strerror}"
         except Exception as error:
             logger.exception("the run failed")
             self.ending, self.error, self.crashed = "failed", f"{type(error).__name__}: {error}", True
@@ -219,7 +225,7 @@ class RunController:
                 control.interrupt(self._stop_reason)
             self.manifest.stages.append(control.record)
             control.execute()
-        except UsageError:
+        except (UsageError, WorkerLost):
             self.manifest.stages.remove(control.record)
             raise
         finally:

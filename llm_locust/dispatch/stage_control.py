@@ -48,6 +48,10 @@ GRACE_S = 30
 """Beyond the last possible deadline, for uploads, before a silent worker is given up."""
 
 
+class WorkerLost(Exception):
+    """A worker went away before a stage could begin."""
+
+
 class StageControl:
     """Runs one stage over the workers that answered the roll call."""
 
@@ -142,6 +146,7 @@ class StageControl:
         """Run the stage to its end.
 
         Raises:
+            WorkerLost: a worker went away before the stage began.
             UsageError: no worker answers, or a worker cannot make the same plan (its reason is given).
         """
         self._gather()
@@ -193,7 +198,11 @@ class StageControl:
             )
             self._link.send(order, client)
         give_up_ns = self._clock.now_ns() + PREPARE_S * NS_PER_S
-        while set(self._prepared) < set(self._workers) and self._clock.now_ns() < give_up_ns:
+        while set(self._prepared) < set(self._workers) and (now := self._clock.now_ns()) < give_up_ns:
+            self._look_for_lost(now, None)
+            gone = next((worker for worker in self._workers.values() if worker.lost), None)
+            if gone is not None:
+                raise WorkerLost(f"worker {gone.worker} on {gone.host} was lost before the stage: {gone.lost_reason}")
             self._news.clear()
             self._news.wait(0.25)
         for client, worker in self._workers.items():

@@ -10,6 +10,7 @@ import logging
 import traceback
 from bisect import bisect_right
 from collections import deque
+from typing import NamedTuple
 
 import gevent
 from gevent.event import Event
@@ -17,16 +18,26 @@ from gevent.pool import Group
 
 from llm_locust.arrivals import PHASES, StagePlan, plan_stage
 from llm_locust.dispatch.messages import PrepareStage, Progress
+from llm_locust.dispatch.pacer import Pacer
 from llm_locust.dispatch.worker_run import RequestBuilder, WorkerRun, share
 from llm_locust.records import NS_PER_S, Outcome, PlanRow, RequestRecord
 from llm_locust.records.run import request_id
-from llm_locust.streaming import Cancelled, Reply
+from llm_locust.streaming import Cancelled, Reply, StreamRequest
 from llm_locust.streaming.redaction import safe_line
 from llm_locust.workload import Prompt
 
 logger = logging.getLogger(__name__)
 
 _REPLY_FIELDS = tuple(name for name in Reply.__struct_fields__ if name in RequestRecord.__struct_fields__)
+
+
+class _Ready(NamedTuple):
+    """A request that is made and may be sent."""
+
+    record: RequestRecord
+    builder: RequestBuilder
+    request: StreamRequest
+    max_tokens: int
 
 
 class StageRun:
@@ -56,7 +67,9 @@ class StageRun:
         self._deadline_ns = round(run.spec.deadline_s * NS_PER_S)
         self._group = Group()
         self._streaming: set[gevent.Greenlet[..., None]] = set()
-        self._held: deque[tuple[RequestRecord, RequestBuilder]] = deque()
+        self._making = 0
+        """Arrivals whose request is being made."""
+        self._held: deque[_Ready] = deque()
         self._cutoff_ns: int | None = None
         self._end_reason: str | None = None
         self._cutoff_moved = Event()
@@ -105,8 +118,7 @@ class StageRun:
         elif reason is not None and self._end_reason is None:
             self._end_reason = reason
         while reason is not None and self._held:
-            record, _ = self._held.popleft()
-            self._not_sent(record, f"{reason}, while held back by --max-in-flight")
+            self._not_sent(self._held.popleft().record, f"{reason}, while held back by --max-in-flight")
         self.accepting = False
         self._cutoff_moved.set()
         self._check_over()
@@ -122,25 +134,32 @@ class StageRun:
     # --- open arrivals ---------------------------------------------------------------------------------------------
 
     def _dispatch(self) -> None:
+        pacer = Pacer()
+        try:
+            self._take_up_when_due(pacer)
+        finally:
+            pacer.close()
+        self._dispatching = False
+        self._check_over()
+
+    def _take_up_when_due(self, pacer: Pacer) -> None:
         run, start_ns = self._run, self.start_ns
         unyielded = 0
         for position, offset in enumerate(self._offsets):
             planned = start_ns + offset
-            while self._cutoff_ns is None and (ahead := planned - run.clock.now_ns()) > 0:
+            if self._cutoff_ns is None and planned > run.clock.now_ns():
                 unyielded = 0
-                self._cutoff_moved.wait(ahead / NS_PER_S)
+                pacer.wait_until(planned - run.clock.anchor_ns, self._cutoff_moved)
             if self._cutoff_ns is not None:
                 self._withdraw_from(position)
-                break
+                return
             record = self._record(position, planned)
-            record.dispatched_ns = run.clock.now_ns()
             self.taken += 1
-            self._take_up(record, run.builders[record.user])
+            self._making += 1
+            self._group.spawn(self._take_up, record, run.builders[record.user])
             unyielded += 1
             if unyielded % 16 == 0:  # late already: let the requests out, catching up must not hold them back further
                 gevent.sleep(0)
-        self._dispatching = False
-        self._check_over()
 
     def _withdraw_from(self, position: int) -> None:
         """Arrivals ended early: planned warm-up and window arrivals are accounted for, cool-down ones never were due."""
@@ -168,10 +187,35 @@ class StageRun:
         )
 
     def _take_up(self, record: RequestRecord, builder: RequestBuilder) -> None:
-        if self._cap is not None and (self.in_flight >= self._cap or self._held):
-            self._held.append((record, builder))
+        """Make the request, then send it, or hold it back under a cap.
+
+        An arrival is *dispatched* once its request is made: a user class that takes its time over it makes the generator
+        late, and that has to show as dispatch lag.
+        """
+        ready = self._make(record, builder)
+        self._making -= 1
+        if ready is None:
+            self._check_over()
+        elif self._end_reason is not None:
+            self._not_sent(record, self._end_reason)
+            self._check_over()
+        elif self._cap is not None and (self.in_flight >= self._cap or self._held):
+            self._held.append(ready)
         else:
-            self._issue(record, builder)
+            self.in_flight += 1
+            self._perform(ready)
+
+    def _make(self, record: RequestRecord, builder: RequestBuilder) -> _Ready | None:
+        """The request of an arrival; ``None`` when it could not be made, and the record says so."""
+        try:
+            prompt = self._describe(record)
+            request = builder.build_request(prompt, record.request_id)
+        except Exception as error:
+            self._our_fault(record, error)
+            self._ended(record, None, builder)
+            return None
+        record.dispatched_ns = self._run.clock.now_ns()
+        return _Ready(record, builder, request, prompt.max_tokens)
 
     # --- closed loop -----------------------------------------------------------------------------------------------
 
@@ -183,8 +227,7 @@ class StageRun:
         run = self._run
         index = self.spec.first_index + run.worker + self.taken * run.stride
         self.taken += 1
-        now = run.clock.now_ns()
-        measured = self._window_start_ns is not None and now >= self._window_start_ns
+        measured = self._window_start_ns is not None and run.clock.now_ns() >= self._window_start_ns
         record = RequestRecord(
             run_id=run.spec.run_id,
             stage=self.spec.stage,
@@ -194,7 +237,6 @@ class StageRun:
             request_id=request_id(run.spec.run_id, index),
             worker=run.worker,
             user=user_name,
-            dispatched_ns=now,
             outcome=Outcome.GENERATOR_ERROR,
         )
         prompt = self._describe(record)
@@ -215,36 +257,36 @@ class StageRun:
                 session=record.session,
             )
         )
-        self._issue(record, builder).join()
+        if (ready := self._make(record, builder)) is not None:
+            self._issue(ready).join()
 
     # --- one request -----------------------------------------------------------------------------------------------
 
-    def _issue(self, record: RequestRecord, builder: RequestBuilder) -> gevent.Greenlet[..., None]:
+    def _issue(self, ready: _Ready) -> gevent.Greenlet[..., None]:
         self.in_flight += 1
-        greenlet: gevent.Greenlet[..., None] = self._group.spawn(self._perform, record, builder)
+        greenlet: gevent.Greenlet[..., None] = self._group.spawn(self._perform, ready)
         return greenlet
 
-    def _perform(self, record: RequestRecord, builder: RequestBuilder) -> None:
+    def _perform(self, ready: _Ready) -> None:
+        record = ready.record
         reply: Reply | None = None
         reserved = 0
         try:
             if self._cancelled:
                 record.outcome, record.error = Outcome.NOT_SENT, "cancelled before it was sent"
                 return
-            prompt = self._describe(record)
-            if (spent := self._spent_budget(prompt.max_tokens)) is not None:
+            if (spent := self._spent_budget(ready.max_tokens)) is not None:
                 record.outcome, record.error = Outcome.NOT_SENT, spent
                 self.stop = self.stop or spent
                 return
-            request = builder.build_request(prompt, record.request_id)
             self.sent += 1
-            reserved = prompt.max_tokens
+            reserved = ready.max_tokens
             self.output_tokens += reserved
             me = gevent.getcurrent()
             assert isinstance(me, gevent.Greenlet)
             self._streaming.add(me)
             try:
-                reply = self._run.client.stream(request, deadline_s=self._run.spec.deadline_s)
+                reply = self._run.client.stream(ready.request, deadline_s=self._run.spec.deadline_s)
             finally:
                 self._streaming.discard(me)
             for name in _REPLY_FIELDS:
@@ -252,17 +294,20 @@ class StageRun:
         except Cancelled:  # thrown a moment before or after the stream was there to catch it
             record.outcome, record.error = Outcome.CANCELLED, "cancelled"
         except Exception as error:
-            # Ours or the user's own code, never the server's: it voids the stage, and keeps its traceback in the log.
-            record.outcome, record.error = Outcome.GENERATOR_ERROR, safe_line(f"{type(error).__name__}: {error}")
-            if self.error is None:
-                self.error = record.error
-                logger.error("request %s could not be made:\n%s", record.request_id, traceback.format_exc())
+            self._our_fault(record, error)
         finally:
             self.in_flight -= 1
             if record.output_tokens is not None:
                 self.output_tokens += record.output_tokens - reserved
-            self._ended(record, reply, builder)
+            self._ended(record, reply, ready.builder)
             self._release()
+
+    def _our_fault(self, record: RequestRecord, error: Exception) -> None:
+        """Ours or the user's own code, never the server's: it voids the stage, and keeps its traceback in the log."""
+        record.outcome, record.error = Outcome.GENERATOR_ERROR, safe_line(f"{type(error).__name__}: {error}")
+        if self.error is None:
+            self.error = record.error
+            logger.error("request %s could not be made:\n%s", record.request_id, traceback.format_exc())
 
     def _spent_budget(self, tokens: int) -> str | None:
         """Which budget one more request of this many output tokens would break, in words."""
@@ -286,13 +331,12 @@ class StageRun:
         """A place under the cap is free: the longest held arrival takes it, unless it was held past the deadline."""
         now = self._run.clock.now_ns()
         while self._held and not self._cancelled:
-            record, builder = self._held[0]
+            record = self._held[0].record
             if now - (record.dispatched_ns or now) > self._deadline_ns:
                 self._held.popleft()
                 self._not_sent(record, "held back by --max-in-flight for longer than the deadline")
             elif self._cap is None or self.in_flight < self._cap:
-                self._held.popleft()
-                self._issue(record, builder)
+                self._issue(self._held.popleft())
             else:
                 break
         self._check_over()
@@ -322,7 +366,7 @@ class StageRun:
             logger.error("a listener failed on %s:\n%s", record.request_id, traceback.format_exc())
 
     def _check_over(self) -> None:
-        idle = self.in_flight == 0 and not self._held and not self._dispatching
+        idle = self.in_flight + self._making == 0 and not self._held and not self._dispatching
         if idle and (self.spec.mode == "open" or self._cutoff_ns is not None):
             self.over.set()
 

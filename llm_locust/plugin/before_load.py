@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import msgspec
 from locust.env import Environment
@@ -15,10 +17,11 @@ from llm_locust.plugin.run_setup import user_choices
 from llm_locust.plugin.shape import StageShape
 from llm_locust.records import Clock, StageSpec, UsageError
 from llm_locust.records.run import RunSpec
-from llm_locust.streaming import StreamClient
+from llm_locust.streaming import StreamClient, StreamRequest
+from llm_locust.streaming.redaction import safe_line
 from llm_locust.telemetry.readiness import FirstRequestFailed, await_ready, check_one_request
 from llm_locust.telemetry.target import TargetFacts
-from llm_locust.workload import load_workload
+from llm_locust.workload import Prompt, load_workload
 
 CONNECT_S = 30.0
 CHECK_INDEX = -1
@@ -34,7 +37,7 @@ def stages_of(environment: Environment, options: RunOptions, users: int) -> list
     """
     shape = environment.shape_class
     if isinstance(shape, StageShape):
-        stages = list(shape.stages(options))
+        stages = _listed_by_a_person(shape, options)
         if not stages:
             raise UsageError(f"the shape {type(shape).__name__} has no stages")
         return stages
@@ -81,7 +84,7 @@ def wait_for_server(host: str, headers: Mapping[str, str], options: RunOptions) 
     Raises:
         UsageError: it is not.
     """
-    if options.insecure:
+    if options.insecure and host.startswith("https"):
         say(f"WARNING: --insecure: the certificate of {host} is not verified; keys and prompts may go to anybody")
     return await_ready(
         host,
@@ -131,7 +134,7 @@ def check_one_of_each(
     client = connect(run, clock)
     try:
         for builder in builders:
-            request = builder.build_request(prompt, f"{run.run_id}.check")
+            request = _made_by_a_person(builder, prompt, f"{run.run_id}.check")
             check_one_request(
                 client, request, base_url=run.host, model=run.model, facts=facts, deadline_s=run.deadline_s
             )
@@ -141,3 +144,37 @@ def check_one_of_each(
         say(f"not checked before load: the master has no key ({error})")
     finally:
         client.close()
+
+
+def _made_by_a_person(builder: RequestBuilder, prompt: Prompt, request_id: str) -> StreamRequest:
+    """The request; a mistake in the user class is named where it stands, since that code is the person's own."""
+    try:
+        return builder.build_request(prompt, request_id)
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{type(builder).__name__} cannot make a request: {_where(error)}") from error
+
+
+def _listed_by_a_person(shape: StageShape, options: RunOptions) -> list[StageSpec]:
+    try:
+        stages = list(shape.stages(options))
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(f"the shape {type(shape).__name__} cannot list its stages: {_where(error)}") from error
+    wrong = next((stage for stage in stages if not isinstance(stage, StageSpec)), None)
+    if wrong is not None:
+        raise UsageError(
+            f"the shape {type(shape).__name__} yields {wrong!r}, which is no stage: yield options.open_stage(RATE)"
+        )
+    return stages
+
+
+def _where(error: Exception) -> str:
+    """``chat.py:12: NameError: name 'x' is not defined``: the innermost place outside this package."""
+    frames = traceback.extract_tb(error.__traceback__)
+    package = str(Path(__file__).parents[1])
+    place = next((f for f in reversed(frames) if not f.filename.startswith(package)), None)
+    said = safe_line(f"{type(error).__name__}: {error}")
+    return said if place is None else f"{Path(place.filename).name}:{place.lineno}: {said}"

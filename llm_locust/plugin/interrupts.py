@@ -6,6 +6,7 @@ runs in a greenlet of its own, and hands the interrupt on to Locust only when th
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 from collections.abc import Callable
@@ -30,6 +31,8 @@ class Interrupts:
         self.count = 0
         gevent.signal_handler(signal.SIGINT, self._on_signal, True)
         gevent.signal_handler(signal.SIGTERM, self._on_signal, terminates)
+        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
+            gevent.signal_handler(signal.SIGHUP, self._on_signal, True)  # the terminal was closed
 
     def _on_signal(self, without_a_run: bool) -> None:
         if self.count > 0:
@@ -52,5 +55,6 @@ def hand_on() -> None:
 
 
 def say(line: str) -> None:
-    """A line for the person at the terminal."""
-    print(line, file=sys.stderr, flush=True)
+    """A line for the person at the terminal, if it is still there."""
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr, flush=True)

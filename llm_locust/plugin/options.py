@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from argparse import Namespace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,9 +18,13 @@ from locust.argument_parser import LocustArgumentParser
 from llm_locust.arrivals import PROCESSES
 from llm_locust.dispatch import Bounds
 from llm_locust.records import Prices, Requirements, StageSpec, UsageError, parse_slo
+from llm_locust.records.facts import NO_FACTS, Facts, read_facts
 from llm_locust.users.headers import parse_headers
 
 GROUP = "LLM options"
+
+MOST_ARRIVALS = 20_000_000
+"""Of one stage: a plan is held in memory by every worker."""
 
 STREAM_LIMITS = frozenset({"ttft", "tpot", "max_gap", "arrival_ttft"})
 """Limits that only a streamed reply can be held to."""
@@ -101,6 +106,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("--stop-on-fail", None, None, "End the ladder after its first failing stage"),
     Option("--require-rate", None, "R", "Exit with 3 unless a rate of at least R per second was sustained"),
     Option("--require-pass", None, None, "Exit with 3 unless every stage passed"),
+    Option(
+        "--facts", None, "FILE", "TOML of what a client cannot see (llm-locust facts --template); goes into the records"
+    ),
     Option("--dry-run", None, None, "Print stages, time, samples and cost, and send nothing"),
     Option("--price-per-hour", None, "PRICE", "For the dry run: what the machine costs per hour"),
     Option("--price-input", None, "PRICE", "For the dry run: what a million input tokens cost"),
@@ -155,13 +163,26 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     ready_timeout_s: float
     bounds: Bounds
     stop_on_fail: bool
+    facts: Facts
     requirements: Requirements
     dry_run: bool
     prices: Prices
     run_dir: str
 
     def open_stage(self, rate_rps: float) -> StageSpec:
-        """A stage of open arrivals at this rate; its place in the run is set when it is run."""
+        """A stage of open arrivals at this rate; its place in the run is set when it is run.
+
+        Raises:
+            UsageError: the rate is none, or would plan more arrivals than a machine can hold.
+        """
+        if not (math.isfinite(rate_rps) and rate_rps > 0):
+            raise UsageError(f"a rate must be greater than 0, not {rate_rps:g}")
+        arrivals = rate_rps * (self.warmup_s + self.stage_time_s + self.cooldown_s)
+        if arrivals > MOST_ARRIVALS:
+            raise UsageError(
+                f"{rate_rps:g} req/s plans {arrivals:,.0f} arrivals in one stage, more than {MOST_ARRIVALS:,}: "
+                "shorten the stage, or lower the rate"
+            )
         return StageSpec(
             stage=0,
             rate_rps=rate_rps,
@@ -226,6 +247,7 @@ def read_options(namespace: Namespace) -> RunOptions:
             max_minutes=_number(namespace, "max_minutes", "minutes"),
             failures_in_a_row=max_failures or None,
         ),
+        facts=read_facts(Path(facts_file)) if (facts_file := _given(namespace, "facts")) else NO_FACTS,
         stop_on_fail=_flag_set(namespace, "stop_on_fail"),
         requirements=Requirements(
             rate_rps=_number(namespace, "require_rate", "requests per second"),

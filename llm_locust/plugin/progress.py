@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from llm_locust.dispatch import StageControl
+from llm_locust.plugin.interrupts import say
 from llm_locust.records import NS_PER_S, Clock, StageManifest
 
 PLAIN_EVERY_S = 5.0
@@ -65,16 +66,12 @@ class RunProgress:
             )
         elif time.monotonic() - self._last_plain >= PLAIN_EVERY_S:
             self._last_plain = time.monotonic()
-            print(
-                f"{self._title}: {phase}{', ' + left if left else ''}, planned {due}, sent {sent}, in flight {flight}",
-                file=sys.stderr,
-                flush=True,
-            )
+            say(f"{self._title}: {phase}{', ' + left if left else ''}, planned {due}, sent {sent}, in flight {flight}")
 
     def stage_ends(self, stage: StageManifest) -> None:
         """A stage is over."""
         if self._bar is None:
-            print(f"{self._title}: done, {stage.planned} arrivals", file=sys.stderr, flush=True)
+            say(f"{self._title}: done, {stage.planned} arrivals")
 
     def close(self) -> None:
         """Give the terminal back."""

@@ -17,6 +17,7 @@ from locust.env import Environment
 
 from llm_locust.plugin.options import RunOptions, given_options
 from llm_locust.records import Manifest, UsageError
+from llm_locust.records.facts import combine
 from llm_locust.records.run import API_KEY_VARIABLES, RunSpec, UserChoice, WorkloadSpec
 from llm_locust.telemetry.target import TargetFacts
 from llm_locust.users.base import LLMUser
@@ -43,7 +44,11 @@ def target_url(environment: Environment) -> str:
         host.encode()
         usable = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
     except ValueError:
-        usable = False
+        raise UsageError(f"--host {host!r}: write a base URL such as http://127.0.0.1:8000") from None
+    if url.query or url.fragment:
+        raise UsageError(
+            "--host has a part after ? or #: write the base URL alone, and put a key into an environment variable"
+        )
     if not usable:
         raise UsageError(f"--host {host!r}: write a base URL such as http://127.0.0.1:8000")
     if url.username or url.password:
@@ -112,6 +117,9 @@ def set_up_run(
         streaming=options.streaming,
         tls_verified=None if host.startswith("http://") else not options.insecure,
         slo=options.slo,
+        facts=combine(
+            options.facts, {"engine": facts.engine, "engine_version": facts.version, "model_id": options.model}
+        ),
         requirements=options.requirements,
         workload=workload.facts,
     )
@@ -126,8 +134,10 @@ def _command(arguments: Sequence[str]) -> list[str]:
 def _versions(facts: TargetFacts) -> dict[str, str]:
     found = {name: version(name) for name in ("llm-locust", "locust", "gevent", "numpy", "sseclient-py", "httptools")}
     found["python"] = platform.python_version()
-    if facts.engine is not None or facts.version is not None:
-        found["engine"] = " ".join(filter(None, (facts.engine, facts.version)))
+    if facts.engine is not None:
+        found["engine"] = facts.engine
+    if facts.version is not None:
+        found["engine_version"] = facts.version
     return found
 
 

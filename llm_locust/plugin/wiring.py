@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 
@@ -66,6 +67,7 @@ class Plugin:
         self._being_stopped = False
         self._placeholders: int | None = None
         self._verdict = ""
+        self._last_words = ""
         self._interrupts = Interrupts(
             self._stop_for_a_person,
             self._cancel_for_a_person,
@@ -112,6 +114,8 @@ class Plugin:
         self._stages(options)
         load_workload(options.prompts, seed=options.seed, max_tokens=options.max_tokens)
         target_url(self._environment)
+        if not isinstance(self._runner, MasterRunner):
+            request_headers(options.api_key_env, options.headers)
         return options
 
     def test_start(self) -> None:
@@ -125,6 +129,9 @@ class Plugin:
             self._controller.start()
         except UsageError as error:
             self._fail(str(error), USAGE_EXIT)
+        except Exception as error:  # Locust would only log it, and run on without a run
+            logger.exception("the run could not be started")
+            self._fail(f"{type(error).__name__}: {error}", CRASH_EXIT)
 
     def spawning_complete(self) -> None:
         """All users are there: the window of a closed loop can begin."""
@@ -162,8 +169,12 @@ class Plugin:
     def quit(self) -> None:
         """Locust has printed its tables: ours come last, so that the verdict is what a person sees."""
         if self._verdict:
-            print(self._verdict, end="", flush=True)
+            with contextlib.suppress(OSError):  # the terminal may be gone; the report is on disk
+                print(self._verdict, end="", flush=True)
             self._verdict = ""
+        if self._last_words and self._headless:
+            print(self._last_words, end="", file=sys.stderr, flush=True)
+            self._last_words = ""
 
     # --- a run -----------------------------------------------------------------------------------------------------
 
@@ -213,7 +224,8 @@ class Plugin:
     def _judge(self, controller: RunController) -> None:
         """The raw files are complete: merge and judge them as a person would later."""
         if controller.error is not None and not controller.manifest.stages:
-            self._fail(controller.error, USAGE_EXIT)
+            code = UNDECIDED_EXIT if controller.work_lost else CRASH_EXIT if controller.crashed else USAGE_EXIT
+            self._fail(controller.error, code)
             return
         code, table = merge(controller.folder)
         self._verdict += table
@@ -226,6 +238,7 @@ class Plugin:
 
     def _fail(self, message: str, code: int) -> None:
         logger.error(message)
+        self._last_words = f"locust: error: {message}\n"
         self._runner.log_exception("local", message, "")
         self._end(code)
 

@@ -47,6 +47,11 @@ class RunFolder:
         return self.path / "requests.csv"
 
     @property
+    def records_dir(self) -> Path:
+        """``records/``: one evidence record per stage and round."""
+        return self.path / "records"
+
+    @property
     def summary(self) -> Path:
         """``summary.json``."""
         return self.path / "summary.json"

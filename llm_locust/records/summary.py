@@ -7,7 +7,6 @@ Units are in the names. ``None`` means not measured (or not applicable), never 0
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 from typing import Literal
@@ -15,7 +14,50 @@ from typing import Literal
 import msgspec
 
 from llm_locust.records.errors import UsageError
+from llm_locust.records.figures import (
+    DeadlineFigures,
+    ErrorCount,
+    Figure,
+    InFlightTrend,
+    Interval,
+    LimitCount,
+    LittlesLaw,
+    Percentile,
+    Span,
+    StallFigures,
+    figure,
+)
 from llm_locust.records.manifest import SCHEMA_VERSION
+
+__all__ = [
+    "BatchFigures",
+    "Boundary",
+    "DeadlineFigures",
+    "ErrorCount",
+    "FailingDimension",
+    "Figure",
+    "Gate",
+    "GeneratorHealth",
+    "InFlightTrend",
+    "Interval",
+    "Knee",
+    "LimitCount",
+    "LittlesLaw",
+    "Percentile",
+    "PointSummary",
+    "Reconciliation",
+    "Requirement",
+    "Result",
+    "RunSummary",
+    "SliceSummary",
+    "Span",
+    "StageSummary",
+    "StageVerdict",
+    "StallFigures",
+    "Strength",
+    "WhenSet",
+    "figure",
+]
 
 Result = Literal["pass", "fail", "undetermined", "invalid", "not_run"]
 
@@ -25,64 +67,12 @@ Strength = Literal["candidate", "signed"]
 WhenSet = Literal["before", "after"]
 """Limits fixed in the manifest before load, or applied to the records afterwards."""
 
-Figure = float | Literal["inf"] | None
-"""A number that may be infinite (a percentile that falls among the failures) or not measured."""
-
-
-def figure(value: float | None) -> Figure:
-    """A number in the form that JSON can hold: ``"inf"`` for infinity, ``None`` for NaN."""
-    if value is None or math.isnan(value):
-        return None
-    return "inf" if math.isinf(value) else value
-
-
-class Interval(msgspec.Struct, frozen=True, kw_only=True):
-    """A two-sided 95 % confidence interval of a share."""
-
-    low: float
-    high: float
-
-
-class Percentile(msgspec.Struct, frozen=True, kw_only=True):
-    """A nearest-rank percentile of ``n`` values, with its one-sided 95 % bounds by order statistics."""
-
-    value: Figure
-    n: int
-    at_maximum: bool = False
-    """The rank is that of the largest value: too few values to tell this percentile from the maximum."""
-    low: Figure = None
-    """The true percentile is at least this with 95 % confidence; ``None`` when so few values give no bound."""
-    high: Figure = None
-    """The true percentile is at most this with 95 % confidence; ``None`` when so few values give no bound."""
-
-
-class LimitCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How the ok requests of a stage stand to one chosen latency limit."""
-
-    name: str
-    limit_ms: float
-    judged: int
-    """Ok requests that have the value."""
-    missed: int
-    """... of which over the limit."""
-    not_applicable: int = 0
-    """Ok requests that the limit says nothing about (TPOT of a one-token reply)."""
-    missing: int = 0
-    """Ok requests whose value should be there and is not: goodput is unavailable while this is not 0."""
-
-
-class ErrorCount(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of failure, as often as it was seen."""
-
-    outcome: str
-    status: int | None
-    error: str | None
-    count: int
-
 
 class Gate(msgspec.Struct, frozen=True, kw_only=True):
     """One condition of a pass."""
 
+    slice: str | None = None
+    """``None``: all requests of the stage together."""
     name: str
     relation: Literal[">=", "<=", "="]
     limit: float | str
@@ -93,13 +83,16 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
     """The confidence interval of the value lies on the same side of the limit as the value."""
     applicable: bool = True
     default: bool = True
-    """A default of this project, not chosen by the user."""
+    """A default of this project, in place because the user chose no gates."""
+    reason: str | None = None
+    """Why ``passed`` is ``None``, in words."""
 
 
 class FailingDimension(msgspec.Struct, frozen=True, kw_only=True):
     """What a stage failed on: a gate, or a latency limit behind the attainment gate."""
 
     name: str
+    """With its slice, when it is one of a slice: ``faq:ttft_p95``."""
     detail: str
     """By how much, in words: ``41 of 60 over 500 ms``."""
 
@@ -113,6 +106,10 @@ class StageVerdict(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
     gates: list[Gate] = []
     failing_dimensions: list[FailingDimension] = []
+    requests_needed: int | None = None
+    """Measured requests from which the result could be signed at the shares seen; ``None``: it is, or no number will do."""
+    seconds_needed: float | None = None
+    """A window of this length holds as many at the rate seen."""
 
 
 class GeneratorHealth(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,24 +132,6 @@ class GeneratorHealth(msgspec.Struct, frozen=True, kw_only=True):
     generator_errors: int = 0
 
 
-class InFlightTrend(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the number of arrivals taken up and not yet ended rises over spans of the window."""
-
-    state: Literal["flat", "rising", "falling", "undetermined"]
-    detail: str
-    """The reason in words."""
-    rise: float | None = None
-    """Slope times the length of the window, in requests."""
-    noise: float | None = None
-    """The rise below which nothing is called a trend, in requests."""
-    p_value: float | None = None
-    """One-sided, in the direction of the rise."""
-    smallest_visible_overload: float | None = None
-    """The share of offered requests left unserved that would just have been called rising."""
-    span_means: list[float] = []
-    """The series itself: the time-weighted mean of each span."""
-
-
 class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     """How the raw files add up: ``planned = attempted + not_sent + lost``."""
 
@@ -169,9 +148,63 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     """Unterminated last lines that were dropped, by file."""
     planned_by_row: int = 0
     """Cool-down arrivals known only by their rows, because the run died before their plan was written."""
+    workers_without_file: list[int] = []
+    """Workers that were due to send something, and of whose rows there was no file."""
 
 
-class StageSummary(msgspec.Struct, kw_only=True):
+class BatchFigures(msgspec.Struct, kw_only=True):
+    """What is said of the measured requests of a stage, and again of those of each slice."""
+
+    measured: int
+    successful: int
+    failed: int
+    outcomes: dict[str, int] = {}
+    status_counts: dict[str, int] = {}
+    quality_failures: int | None = None
+    """``None`` when no quality check ran."""
+
+    seconds: float | None
+    request_throughput_rps: float | None = None
+    output_throughput_tps: float | None = None
+    total_throughput_tps: float | None = None
+
+    good_requests: int | None = None
+    goodput_rps: float | None = None
+    goodput_unavailable: str | None = None
+    """Why there is no goodput, in words."""
+    attainment: float | None = None
+    attainment_interval: Interval | None = None
+    error_rate: float | None = None
+    error_rate_interval: Interval | None = None
+    reject_rate: float | None = None
+    """Rejected (HTTP 429 and 503) / measured."""
+    limits: list[LimitCount] = []
+
+    percentiles: dict[str, Percentile] = {}
+    """By name: ``ttft_p95_ms`` over ok requests, ``ttft_p95_ms_all`` with failures as infinity; ``itl_p95_ms``, ...
+    ``request_tps_p5`` is the speed that 95 % of requests reach: their output tokens / E2E."""
+    stalls: StallFigures | None = None
+    """``None`` when no gaps were kept."""
+    deadlines: DeadlineFigures | None = None
+    """``None`` unless both a ``ttft`` and a ``tpot`` limit were chosen and some stream can be judged."""
+    output_tokens: int | None = None
+    prompt_tokens: int | None = None
+    tokens_missing: int = 0
+    """Ok requests without a token count; the token throughputs are then not measured."""
+    tpot_not_applicable: int = 0
+    tpot_missing: int = 0
+
+
+class SliceSummary(BatchFigures, kw_only=True):
+    """One slice of the workload in one stage, alone."""
+
+    name: str
+    result: Result | None = None
+    """By its own gates; ``None`` when it has none."""
+    failing_dimensions: list[FailingDimension] = []
+
+
+class StageSummary(BatchFigures, kw_only=True):
     """One stage: figures of its batch, its generator's health and its verdict."""
 
     stage: int
@@ -191,42 +224,27 @@ class StageSummary(msgspec.Struct, kw_only=True):
     attempted: int
     not_sent: int
     lost: int
+    oom: int = 0
+    """Memory that runs out during the warm-up has run out too."""
     warmup_requests: int
     cooldown_requests: int
 
     # The batch: what the figures are made of.
-    measured: int
-    successful: int
-    failed: int
     dispatched: int
     sent: int
-    outcomes: dict[str, int] = {}
-    status_counts: dict[str, int] = {}
-    quality_failures: int | None = None
-    """``None`` when no quality check ran."""
     errors: list[ErrorCount] = []
     """The commonest failures."""
 
-    seconds: float | None
     seconds_method: str | None
     achieved_rate_rps: float | None = None
     """Sent per second of the window."""
-    request_throughput_rps: float | None = None
-    output_throughput_tps: float | None = None
-    total_throughput_tps: float | None = None
     completed_in_window_rps: float | None = None
     output_tokens_in_window_tps: float | None = None
-
-    good_requests: int | None = None
-    goodput_rps: float | None = None
-    goodput_unavailable: str | None = None
-    """Why there is no goodput, in words."""
+    good_output_tokens_in_window_tps: float | None = None
+    """... of good requests only."""
+    cost_per_million_good_tokens: Figure = None
+    """In the currency of the price; infinite when no token was good, ``None`` without a price."""
     goodput_vllm_rps: float | None = None
-    attainment: float | None = None
-    attainment_interval: Interval | None = None
-    error_rate: float | None = None
-    error_rate_interval: Interval | None = None
-    limits: list[LimitCount] = []
 
     peak_in_flight: int | None = None
     in_flight_at_window_end: int | None = None
@@ -235,17 +253,16 @@ class StageSummary(msgspec.Struct, kw_only=True):
     drain_seconds: float | None = None
     in_flight_trend: InFlightTrend | None = None
     """``None`` for a closed loop, whose number in flight is its own choice."""
+    waiting_trend: InFlightTrend | None = None
+    """The server's own queue; ``None`` while it is not read."""
+    littles_law: LittlesLaw | None = None
+    spans: list[Span] = []
+    """The window in ten equal parts."""
+    slices: list[SliceSummary] = []
+    """Each slice of the workload alone, by name; empty when the workload has none."""
 
-    percentiles: dict[str, Percentile] = {}
-    """By name: ``ttft_p95_ms`` over ok requests, ``ttft_p95_ms_all`` with failures as infinity; ``itl_p95_ms``, ..."""
-    output_tokens: int | None = None
-    prompt_tokens: int | None = None
     token_sources: dict[str, int] = {}
     """Ok requests by where their output token count comes from."""
-    tokens_missing: int = 0
-    """Ok requests without a token count; the token throughputs are then not measured."""
-    tpot_not_applicable: int = 0
-    tpot_missing: int = 0
     buffered_requests: int = 0
     """Ok requests with several tokens but one receive time: something between server and client buffers."""
     buffered: bool = False
@@ -255,6 +272,61 @@ class StageSummary(msgspec.Struct, kw_only=True):
 
     generator: GeneratorHealth
     verdict: StageVerdict
+
+
+class PointSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """One rate or concurrency over all its rounds; it passes only if every round does."""
+
+    name: str
+    mode: Literal["open", "closed"]
+    rate_rps: float | None
+    concurrency: int | None
+    arrivals: str | None
+    rounds: int
+    result: Result
+    strength: Strength | None
+    measured: int
+    """In all rounds."""
+    attainment: float | None
+    """Good / measured of all rounds together; ``None`` when some round has none."""
+    attainment_interval: Interval | None
+    """Wilson, of all rounds together."""
+    attainment_least: float | None
+    """Of the worst round."""
+    attainment_most: float | None
+    goodput_least_rps: float | None = None
+    goodput_most_rps: float | None = None
+    failing_dimensions: list[FailingDimension] = []
+    """Of the round that decides."""
+    requests_needed: int | None = None
+    """Measured requests in the deciding round from which its result could be signed."""
+    seconds_needed: float | None = None
+
+
+class Boundary(msgspec.Struct, frozen=True, kw_only=True):
+    """Where open arrivals stop being served well: between the last pass and the first fail."""
+
+    last_pass_rps: float | None = None
+    first_fail_rps: float | None = None
+    interval_share: float | None = None
+    """(first fail - last pass) / last pass: how far apart the two still are."""
+    failing_dimensions: list[FailingDimension] = []
+    """What the first failing rate failed on."""
+    burst: Result | None = None
+    """What another arrival process (a burst, a trace) of the mean rate that passed came to; ``None``: not tested."""
+    burst_name: str | None = None
+    not_tested: list[str] = []
+    """What the boundary does not say, in words."""
+
+
+class Knee(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a closed-loop sweep: the least concurrency that gives nearly all the throughput to be had within the limits."""
+
+    concurrency: int | None
+    """``None`` when no tested one kept the limits."""
+    strength: Strength
+    sentence: str
+    warnings: list[str] = []
 
 
 class Requirement(msgspec.Struct, frozen=True, kw_only=True):
@@ -286,10 +358,20 @@ class RunSummary(msgspec.Struct, kw_only=True):
     slo: dict[str, float] = {}
     """Per-request limits in milliseconds that the stages were judged by."""
     limits_set: WhenSet = "before"
+    gates: list[str] = []
+    """The gates that were chosen, as they are written; empty when the defaults stand."""
+    gates_set: WhenSet = "before"
+    price_per_hour: float | None = None
     requirements: list[Requirement] = []
     sustained_rate_rps: float | None = None
     """The highest offered rate that passed below the first that failed."""
     first_failing_rate_rps: float | None = None
+    points: list[PointSummary] = []
+    """Every rate and concurrency over its rounds, rising."""
+    boundary: Boundary | None = None
+    """``None`` without open arrivals."""
+    knee: Knee | None = None
+    """``None`` unless a closed loop was run at several concurrencies."""
     verdict: str
     """In words."""
     sent: int

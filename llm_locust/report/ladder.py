@@ -61,3 +61,11 @@ def requirement_lines(summary: RunSummary) -> list[str]:
     answer = {True: "met", False: "NOT met", None: "cannot be told: what decides it is invalid or undetermined"}
     after = {"before": "", "after": " (set after the run)"}
     return [f"Required{after[r.set_]}: {r.text}: {answer[r.met]}" for r in summary.requirements]
+
+
+def missing_file(worker: int) -> str:
+    """What to do about a worker that was due to send and left no file."""
+    return (
+        f"worker {worker}: no file of its rows, so its arrivals count as lost; copy requests/worker-{worker}.csv here, or "
+        "name its folder with --from"
+    )

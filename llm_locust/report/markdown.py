@@ -3,35 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+from llm_locust.analysis.gates import gate_name
 from llm_locust.analysis.judgement import SYNTHETIC
+from llm_locust.analysis.verdict import needs_words
 from llm_locust.analysis.words import NOT_MEASURED, counts, number, percent
 from llm_locust.records import format_slo
-from llm_locust.records.summary import Figure, Gate, Interval, RunSummary, StageSummary
+from llm_locust.records.summary import Figure, Gate, RunSummary, StageSummary
 from llm_locust.report.inert import LONGEST_NAME, LONGEST_SENTENCE, escape, shell_word
-from llm_locust.report.ladder import COLUMNS, FEW_NOTE, has_marks, requirement_lines
+from llm_locust.report.ladder import COLUMNS, FEW_NOTE, has_marks, missing_file, requirement_lines
+from llm_locust.report.markdown_details import boundary_blocks, more_figures, slice_blocks, span_blocks
+from llm_locust.report.markdown_pieces import bullets, escaped, interval, rps, table, whole
 
-_PERCENTILE_ROWS: tuple[tuple[str, str, tuple[str, str, str]], ...] = (
-    ("TTFT", "ms", ("ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms")),
-    ("TTFT, failures as inf", "ms", ("ttft_p50_ms_all", "ttft_p95_ms_all", "ttft_p99_ms_all")),
-    ("TPOT", "ms", ("tpot_p50_ms", "tpot_p95_ms", "tpot_p99_ms")),
-    ("TPOT, failures as inf", "ms", ("tpot_p50_ms_all", "tpot_p95_ms_all", "tpot_p99_ms_all")),
-    ("E2E", "ms", ("e2e_p50_ms", "e2e_p95_ms", "e2e_p99_ms")),
-    ("E2E, failures as inf", "ms", ("e2e_p50_ms_all", "e2e_p95_ms_all", "e2e_p99_ms_all")),
-    ("NTPOT", "ms", ("", "ntpot_p95_ms", "")),
-    ("ITL, all gaps", "ms", ("", "itl_p95_ms", "")),
-    ("longest gap", "ms", ("", "max_gap_p95_ms", "")),
-    ("tail after the last output", "ms", ("", "tail_p95_ms", "")),
-    ("connect", "ms", ("", "connect_p95_ms", "")),
-    ("dispatch lag", "ms", ("", "", "dispatch_lag_p99_ms")),
-    ("cap wait", "ms", ("", "cap_wait_p95_ms", "")),
-    ("client wait", "ms", ("", "client_wait_p95_ms", "")),
-    ("TTFT from arrival", "ms", ("", "arrival_ttft_p95_ms", "")),
-    ("E2E from arrival", "ms", ("", "arrival_e2e_p95_ms", "")),
-    ("input tokens", "tokens", ("input_tokens_p50", "input_tokens_p95", "input_tokens_p99")),
-    ("output tokens", "tokens", ("output_tokens_p50", "output_tokens_p95", "output_tokens_p99")),
+_PERCENTILE_ROWS: tuple[tuple[str, str, str, str], ...] = (
+    ("TTFT", "ms", "ttft", "_ms"),
+    ("TTFT, failures as inf", "ms", "ttft", "_ms_all"),
+    ("TPOT", "ms", "tpot", "_ms"),
+    ("TPOT, failures as inf", "ms", "tpot", "_ms_all"),
+    ("E2E", "ms", "e2e", "_ms"),
+    ("E2E, failures as inf", "ms", "e2e", "_ms_all"),
+    ("NTPOT", "ms", "ntpot", "_ms"),
+    ("ITL, all gaps", "ms", "itl", "_ms"),
+    ("longest gap", "ms", "max_gap", "_ms"),
+    ("tail after the last output", "ms", "tail", "_ms"),
+    ("connect", "ms", "connect", "_ms"),
+    ("dispatch lag", "ms", "dispatch_lag", "_ms"),
+    ("cap wait", "ms", "cap_wait", "_ms"),
+    ("client wait", "ms", "client_wait", "_ms"),
+    ("TTFT from arrival", "ms", "arrival_ttft", "_ms"),
+    ("E2E from arrival", "ms", "arrival_e2e", "_ms"),
+    ("input tokens", "tokens", "input_tokens", ""),
+    ("output tokens", "tokens", "output_tokens", ""),
 )
+"""Label, unit and what stands before and after ``_p95`` in the name of the percentile."""
 
 
 def render_markdown(summary: RunSummary) -> str:
@@ -40,11 +45,13 @@ def render_markdown(summary: RunSummary) -> str:
     if summary.synthetic_engine:
         blocks.append(f"> **{SYNTHETIC}**")
     blocks += [_facts(summary), "## Ladder", _ladder(summary)]
+    if summary.points:
+        blocks += ["## Boundary", *boundary_blocks(summary)]
     if summary.stages:
         blocks.append("## Stages")
         for stage in summary.stages:
             blocks += _stage(stage, summary.synthetic_engine)
-    blocks += ["## What this result does not say", _list(map(escape, summary.limitations))]
+    blocks += ["## What this result does not say", bullets(map(escape, summary.limitations))]
     blocks += ["## How the files add up", _reconciliation(summary)]
     blocks += ["## Run it again", _command(summary)]
     return "\n\n".join(blocks) + "\n"
@@ -56,12 +63,13 @@ def _facts(summary: RunSummary) -> str:
     reason = f" ({escape(summary.state_reason, LONGEST_NAME)})" if summary.state_reason else ""
     model = escape(summary.model, LONGEST_NAME) if summary.model else NOT_MEASURED
     cap = str(summary.max_in_flight) if summary.max_in_flight is not None else "none"
-    return _list(
+    return bullets(
         [
             f"Target: {escape(summary.host, LONGEST_NAME)}, model {model}",
             f"Workload: {escape(summary.workload, LONGEST_NAME)} ({summary.workload_kind}), "
             f"SHA-256 {escape(summary.workload_sha256[:12])}",
             f"Limits: {limits}, set {when}",
+            f"Gates: {_chosen_gates(summary)}",
             f"Deadline: {number(summary.deadline_s)} s; cap on requests in flight: {cap}",
             *requirement_lines(summary),
             f"Started: {escape(summary.started_at)}; state: {summary.state}{reason}",
@@ -69,12 +77,19 @@ def _facts(summary: RunSummary) -> str:
     )
 
 
+def _chosen_gates(summary: RunSummary) -> str:
+    if not summary.gates:
+        return "defaults, none chosen"
+    when = "before load" if summary.gates_set == "before" else "**after the run**"
+    return f"{escape('; '.join(summary.gates), LONGEST_SENTENCE)}, set {when}"
+
+
 def _ladder(summary: RunSummary) -> str:
     if not summary.stages:
         return "No stage was run."
     header = [" ".join(filter(None, (c.name, c.unit))) for c in COLUMNS]
     rows = [[escape(column.cell(stage)) for column in COLUMNS] for stage in summary.stages]
-    text = _table(header, rows, [column.text for column in COLUMNS])
+    text = table(header, rows, [column.text for column in COLUMNS])
     notes = [
         '"done" is what completed inside the window, "good" what met every limit, per second of the window; '
         f"{NOT_MEASURED} is not measured or not applicable. Percentiles are nearest rank over ok requests."
@@ -89,14 +104,18 @@ def _ladder(summary: RunSummary) -> str:
 def _stage(stage: StageSummary, synthetic: bool) -> list[str]:
     strength = f" ({stage.verdict.strength})" if stage.verdict.strength else ""
     round_ = f", round {stage.round}" if stage.round else ""
+    needs = needs_words(stage.verdict.requests_needed, stage.verdict.seconds_needed, stage.measured)
     return [
         f"### {escape(stage.label)}{round_}: {stage.verdict.result}{strength}",
         *([f"*{SYNTHETIC}*"] if synthetic else []),
         escape(stage.verdict.sentence, LONGEST_SENTENCE) + ".",
+        *([escape(needs[0].upper() + needs[1:]) + "."] if needs else []),
         _gates(stage.verdict.gates),
         _limits(stage),
+        *slice_blocks(stage),
         _figures(stage),
         _percentiles(stage),
+        *span_blocks(stage),
         _failures(stage),
         _generator(stage),
     ]
@@ -106,7 +125,7 @@ def _gates(gates: Sequence[Gate]) -> str:
     holds = {True: "yes", False: "no", None: "undetermined"}
     rows = [
         [
-            f"{gate.name}{' (default)' if gate.default else ''}",
+            f"{gate_name(gate)}{' (default)' if gate.default else ''}",
             f"{gate.relation} {number(gate.limit)}",
             number(gate.value),
             holds[gate.passed] if gate.applicable else "not applicable",
@@ -114,7 +133,7 @@ def _gates(gates: Sequence[Gate]) -> str:
         ]
         for gate in gates
     ]
-    return _table(["gate", "limit", "value", "holds", "signed"], _escaped(rows), [True, True, False, True, True])
+    return table(["gate", "limit", "value", "holds", "signed"], escaped(rows), [True, True, False, True, True])
 
 
 def _limits(stage: StageSummary) -> str:
@@ -128,9 +147,7 @@ def _limits(stage: StageSummary) -> str:
         ]
         for limit in stage.limits
     ]
-    text = _table(
-        ["limit", "ms", "judged", "missed", "not applicable", "missing"], _escaped(rows), [True] + [False] * 5
-    )
+    text = table(["limit", "ms", "judged", "missed", "not applicable", "missing"], escaped(rows), [True] + [False] * 5)
     return text + (f"\n\nNo goodput: {escape(stage.goodput_unavailable)}." if stage.goodput_unavailable else "")
 
 
@@ -139,20 +156,22 @@ def _figures(stage: StageSummary) -> str:
         f"Batch: {stage.measured} measured = {stage.successful} successful + {stage.failed} failed, over "
         f"{number(stage.seconds)} s ({escape(stage.seconds_method or NOT_MEASURED)}); "
         f"{stage.warmup_requests} in warm-up and {stage.cooldown_requests} in cool-down beside it",
-        f"Ratios of the batch: {_rps(stage.request_throughput_rps)} ok, {_rps(stage.goodput_rps)} good, attainment "
-        f"{percent(stage.attainment)}{_interval(stage.attainment_interval)}, error rate "
-        f"{percent(stage.error_rate, up=True)}{_interval(stage.error_rate_interval)}",
-        f"Inside the window: {_rps(stage.completed_in_window_rps)} completed, "
-        f"{number(stage.output_tokens_in_window_tps)} output tokens/s came out",
-        f"Goodput as vLLM's bench divides (whole stage, to the last end): {_rps(stage.goodput_vllm_rps)}",
-        f"Sent: {_rps(stage.achieved_rate_rps)}; in flight: peak {_count(stage.peak_in_flight)}, "
-        f"{_count(stage.in_flight_at_window_end)} at the end of the window and {_count(stage.held_back_at_window_end)} "
+        f"Ratios of the batch: {rps(stage.request_throughput_rps)} ok, {rps(stage.goodput_rps)} good, attainment "
+        f"{percent(stage.attainment)}{interval(stage.attainment_interval)}, error rate "
+        f"{percent(stage.error_rate, up=True)}{interval(stage.error_rate_interval)}",
+        f"Inside the window: {rps(stage.completed_in_window_rps)} completed, "
+        f"{number(stage.output_tokens_in_window_tps)} output tokens/s came out, "
+        f"{number(stage.good_output_tokens_in_window_tps)} of them of good requests",
+        f"Goodput as vLLM's bench divides (whole stage, to the last end): {rps(stage.goodput_vllm_rps)}",
+        f"Sent: {rps(stage.achieved_rate_rps)}; in flight: peak {whole(stage.peak_in_flight)}, "
+        f"{whole(stage.in_flight_at_window_end)} at the end of the window and {whole(stage.held_back_at_window_end)} "
         f"held back; drain {number(stage.drain_seconds)} s",
-        f"Tokens of the batch: {_count(stage.prompt_tokens)} in, {_count(stage.output_tokens)} out "
+        f"Tokens of the batch: {whole(stage.prompt_tokens)} in, {whole(stage.output_tokens)} out "
         f"(counted by {escape(counts(stage.token_sources)) or 'nobody'}; {stage.tokens_missing} without a count); "
         f"{number(stage.output_throughput_tps)} output and {number(stage.total_throughput_tps)} total tokens/s",
         f"TPOT not applicable (one token): {stage.tpot_not_applicable}; missing: {stage.tpot_missing}",
     ]
+    lines += more_figures(stage)
     if stage.buffered:
         lines.append(
             f"**Buffered**: {stage.buffered_requests} replies of several tokens came at one instant; something between "
@@ -168,30 +187,24 @@ def _figures(stage: StageSummary) -> str:
         lines.append(f"In flight over the window: {trend.state} ({escape(trend.detail)}{escape(seen)})")
     if stage.quality_failures is not None:
         lines.append(f"Quality failures: {stage.quality_failures}")
-    return _list(lines)
+    return bullets(lines)
 
 
 def _percentiles(stage: StageSummary) -> str:
     rows = []
-    for label, unit, names in _PERCENTILE_ROWS:
-        known = [stage.percentiles[name] for name in names if name]
-        if not any(found.n for found in known) or (names[0].endswith("_all") and not stage.failed):
+    for label, unit, before, after in _PERCENTILE_ROWS:
+        found = [stage.percentiles[f"{before}_p{at}{after}"] for at in (50, 95, 99)]
+        if not found[0].n or (after == "_ms_all" and not stage.failed):
             continue
-        cells, bounds = [], []
-        for name in names:
-            if not name:
-                cells.append("")
-                continue
-            found = stage.percentiles[name]
-            cells.append(number(found.value) + ("*" if found.at_maximum else ""))
-            if name == names[1] or len(known) == 1:
-                bounds.append(f"{_bound(found.low)} to {_bound(found.high)}")
-        rows.append([label, unit, str(known[0].n), *cells, *bounds])
+        cells = [number(of.value) + ("*" if of.at_maximum else "") for of in found]
+        missing = f" ({found[0].missing} missing)" if found[0].missing else ""
+        bounds = f"{_bound(found[1].low)} to {_bound(found[1].high)}"
+        rows.append([label, unit, f"{found[0].n}{missing}", *cells, bounds])
     if not rows:
         return "No percentile: no request has a latency."
-    text = _table(
-        ["figure", "unit", "n", "p50", "p95", "p99", "bounds of p95 (of p99 for the lag)"],
-        _escaped(rows),
+    text = table(
+        ["figure", "unit", "n", "p50", "p95", "p99", "bounds of p95"],
+        escaped(rows),
         [True, True] + [False] * 4 + [True],
     )
     notes = "Bounds are one-sided 95 % each, by order statistics; ? is no bound from so few requests."
@@ -213,8 +226,8 @@ def _failures(stage: StageSummary) -> str:
         ]
         for error in stage.errors
     ]
-    table = _table(["outcome", "status", "error", "requests"], _escaped(rows), [True, False, True, False])
-    return f"{text}\n\n{table}"
+    kinds = table(["outcome", "status", "error", "requests"], escaped(rows), [True, False, True, False])
+    return f"{text}\n\n{kinds}"
 
 
 def _generator(stage: StageSummary) -> str:
@@ -229,7 +242,7 @@ def _generator(stage: StageSummary) -> str:
     lines += health.reasons + health.notes
     if health.not_applicable:
         lines.append(f"not applicable to a closed loop: {', '.join(health.not_applicable)}")
-    return f"Generator: {'valid' if health.valid else '**not valid**'}\n\n" + _list(map(escape, lines))
+    return f"Generator: {'valid' if health.valid else '**not valid**'}\n\n" + bullets(map(escape, lines))
 
 
 def _reconciliation(summary: RunSummary) -> str:
@@ -243,8 +256,9 @@ def _reconciliation(summary: RunSummary) -> str:
             f"{sums.planned_by_row} cool-down arrivals known only by their rows: the run died before their plan"
         )
     lines += [f"dropped the unterminated last line of {name}" for name in sums.torn_lines]
+    lines += [missing_file(worker) for worker in sums.workers_without_file]
     lines.append(f"read from {', '.join(sums.sources) or 'no file'}")
-    return _list(map(escape, lines))
+    return bullets(map(escape, lines))
 
 
 def _command(summary: RunSummary) -> str:
@@ -255,31 +269,5 @@ def _command(summary: RunSummary) -> str:
     return f"{fence}shell\n{text}\n{fence}"
 
 
-def _rps(value: float | None) -> str:
-    return f"{number(value)} req/s"
-
-
-def _count(value: int | None) -> str:
-    return NOT_MEASURED if value is None else str(value)
-
-
 def _bound(value: Figure) -> str:
     return "?" if value is None else number(value)
-
-
-def _interval(interval: Interval | None) -> str:
-    return "" if interval is None else f" (95 % interval {percent(interval.low)} to {percent(interval.high, up=True)})"
-
-
-def _list(lines: Iterable[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines)
-
-
-def _escaped(rows: Iterable[Iterable[str]]) -> list[list[str]]:
-    return [[escape(cell, LONGEST_NAME) for cell in row] for row in rows]
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[bool]) -> str:
-    lines = [f"| {' | '.join(header)} |", f"|{'|'.join(':--' if side else '--:' for side in left)}|"]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join(lines)

@@ -9,7 +9,7 @@ from llm_locust.analysis.words import number
 from llm_locust.records import Requirements, format_slo
 from llm_locust.report.inert import LONGEST_NAME, one_line
 from llm_locust.report.quantities import count, duration
-from llm_locust.sizing import CHARACTERS_PER_TOKEN, Preview, Warned, requests_to_tell
+from llm_locust.sizing import CHARACTERS_PER_TOKEN, GateAhead, Preview, Warned, requests_to_tell
 
 
 def time(preview: Preview) -> str:
@@ -54,7 +54,7 @@ def _judgement(preview: Preview) -> list[str]:
         lines.append("Replies are asked for whole (--no-stream): there is no TTFT, TPOT or ITL.")
     gates = [
         f"{gate.name} {gate.relation} {gate.limit if isinstance(gate.limit, str) else number(gate.limit)}"
-        + (f" (signed from {gate.requests_to_sign} requests)" if gate.requests_to_sign > 1 else "")
+        + _signed_from(gate)
         for gate in preview.gates
     ]
     defaults = " (defaults)" if all(gate.default for gate in preview.gates) else ""
@@ -65,6 +65,12 @@ def _judgement(preview: Preview) -> list[str]:
         lines.append(f"A percentile is signed when it has a 95 % upper bound. It is the maximum for {told}.")
     lines.append(_requirements(preview.requirements))
     return lines
+
+
+def _signed_from(gate: GateAhead) -> str:
+    if gate.requests_to_sign is None:
+        return " (never signed)"
+    return f" (signed from {gate.requests_to_sign} requests)" if gate.requests_to_sign > 1 else ""
 
 
 def _requirements(requirements: Requirements) -> str:

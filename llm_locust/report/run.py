@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,9 +14,10 @@ from llm_locust.analysis.goodput import judge
 from llm_locust.analysis.judgement import judge_run
 from llm_locust.analysis.merge import Merged, merge
 from llm_locust.analysis.merged_file import read_merged, write_merged
-from llm_locust.analysis.raw_files import PLAN, REQUESTS, Progress, RawRows, find_files, read_rows
+from llm_locust.analysis.raw_files import PLAN, REQUESTS, Progress, RawRows, Step, find_files, read_rows
 from llm_locust.records import UNATTEMPTED, Manifest, Outcome, RunFolder, format_slo
-from llm_locust.records.summary import Reconciliation, RunSummary
+from llm_locust.records.gates import GateSpec, format_gate, parse_gate
+from llm_locust.records.summary import Reconciliation, RunSummary, WhenSet
 from llm_locust.report.markdown import render_markdown
 
 
@@ -43,24 +45,35 @@ def merge_run(path: Path | str, others: Iterable[Path] = (), progress: Progress 
     plan = [folder.plan] if folder.plan.exists() else []
     due = read_rows([*plan, *issued], PLAN, manifest.run_id, progress)
     raw = read_rows(requests, REQUESTS, manifest.run_id, progress)
-    progress("putting rows and plan together")
+    progress(Step("putting rows and plan together", len(raw.frame)))
     merged = merge(manifest, due, raw)
+    reconciliation = _reconciliation(folder, merged, due, raw)
+    del due, raw
     rows = merged.rows
     good = judge(rows, manifest.slo).good
-    rows["good"] = pd.array(good, dtype="Int64")
-    rows.loc[rows["good"] < 0, "good"] = pd.NA
-    progress("computing figures")
-    summary = judge_run(manifest, rows, _reconciliation(folder, merged, due, raw), manifest.slo)
-    write_merged(folder.merged, rows, progress)
+    rows["good"] = pd.arrays.IntegerArray(good.clip(0).astype("int64"), good < 0)
+    progress(Step("computing figures", len(rows)))
+    summary = judge_run(manifest, rows, merged.gaps_us, reconciliation, manifest.slo, gates=manifest_gates(manifest))
+    write_merged(folder.merged, rows, merged.gaps_us, progress)
     summary.save(folder.summary)
     _write(folder.report_md, render_markdown(summary))
     return Reported(summary, folder.report_md)
 
 
-def report_run(path: Path | str, slo: dict[str, float] | None = None) -> Reported:
-    """Judge a merged run again from ``requests.csv``, by its own limits or by others.
+def manifest_gates(manifest: Manifest) -> list[GateSpec]:
+    """The gates that were fixed before load; none when the defaults were to stand."""
+    return [parse_gate(text) for text in getattr(manifest, "gates", [])]
 
-    Other limits than the run was started with are marked as set afterwards and go to files named after them
+
+def report_run(
+    path: Path | str,
+    slo: dict[str, float] | None = None,
+    gates: Sequence[GateSpec] | None = None,
+    progress: Progress = lambda _: None,
+) -> Reported:
+    """Judge a merged run again from ``requests.csv``, by its own limits and gates or by others.
+
+    Other ones than the run was started with are marked as set afterwards and go to files named after them
     (``report-slo-ttft300-e2e3000.md`` and ``summary-slo-....json``): what the run itself was judged by stays as it is.
 
     Raises:
@@ -69,17 +82,31 @@ def report_run(path: Path | str, slo: dict[str, float] | None = None) -> Reporte
     folder = RunFolder(path)
     manifest = Manifest.load(folder.manifest)
     reconciliation = RunSummary.load(folder.summary).reconciliation
-    rows = read_merged(folder.merged)
-    if slo is None or slo == manifest.slo:
-        summary = judge_run(manifest, rows, reconciliation, manifest.slo)
-        summary_path, report_path = folder.summary, folder.report_md
-    else:
-        summary = judge_run(manifest, rows, reconciliation, slo, "after")
-        name = "slo-" + (format_slo(slo).replace("=", "").replace(",", "-") or "none")
-        summary_path, report_path = folder.path / f"summary-{name}.json", folder.path / f"report-{name}.md"
+    rows, gaps_us = read_merged(folder.merged, progress)
+    progress(Step("computing figures", len(rows)))
+    own = manifest_gates(manifest)
+    limits, held = manifest.slo if slo is None else slo, own if gates is None else gates
+    limits_set: WhenSet = "before" if limits == manifest.slo else "after"
+    gates_set: WhenSet = "before" if set(held) == set(own) else "after"
+    if limits_set == "before":
+        limits = manifest.slo
+    summary = judge_run(manifest, rows, gaps_us, reconciliation, limits, limits_set, held, gates_set)
+    name = ""
+    if limits_set == "after":
+        name += "-slo-" + (format_slo(limits).replace("=", "").replace(",", "-") or "none")
+    if gates_set == "after":
+        name += "-gates-" + _digest(held)
+    summary_path = folder.path / f"summary{name}.json" if name else folder.summary
+    report_path = folder.path / f"report{name}.md" if name else folder.report_md
     summary.save(summary_path)
     _write(report_path, render_markdown(summary))
     return Reported(summary, report_path)
+
+
+def _digest(gates: Sequence[GateSpec]) -> str:
+    """A short name for some gates; as they are written they would be no file name."""
+    text = "\n".join(sorted(map(format_gate, gates)))
+    return hashlib.sha256(text.encode()).hexdigest()[:8] if gates else "default"
 
 
 def _reconciliation(folder: RunFolder, merged: Merged, due: RawRows, raw: RawRows) -> Reconciliation:
@@ -98,6 +125,7 @@ def _reconciliation(folder: RunFolder, merged: Merged, due: RawRows, raw: RawRow
         rows_collapsed=raw.collapsed,
         torn_lines={name(path): 1 for path in due.torn + raw.torn},
         planned_by_row=merged.planned_by_row,
+        workers_without_file=merged.without_file,
     )
 
 

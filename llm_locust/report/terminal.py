@@ -7,10 +7,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from llm_locust.analysis.verdict import needs_words
+from llm_locust.analysis.words import number
 from llm_locust.records import format_slo
-from llm_locust.records.summary import RunSummary
+from llm_locust.records.summary import RunSummary, StageSummary
 from llm_locust.report.inert import LONGEST_NAME, LONGEST_SENTENCE, one_line, shell_word
-from llm_locust.report.ladder import COLUMNS, FEW_NOTE, has_marks, requirement_lines
+from llm_locust.report.ladder import COLUMNS, FEW_NOTE, has_marks, missing_file, requirement_lines
 from llm_locust.report.run import Reported
 
 WIDE = 96
@@ -37,6 +39,8 @@ def print_reported(reported: Reported, console: Console) -> None:
         line.append(f"{stage.verdict.result}{strength}", style=_STYLE.get(stage.verdict.result, ""))
         line.append(f" - {one_line(stage.verdict.sentence, LONGEST_SENTENCE)}")
         console.print(line)
+        for detail in _details(stage):
+            console.print(Text(f"  {detail}"))
     console.print()
     if summary.state != "complete" or summary.state_reason is not None:
         reason = f" ({one_line(summary.state_reason, LONGEST_NAME)})" if summary.state_reason else ""
@@ -44,12 +48,36 @@ def print_reported(reported: Reported, console: Console) -> None:
     limits = format_slo(summary.slo) or "none chosen"
     after = ", set after the run" if summary.limits_set == "after" else ""
     console.print(Text(f"Limits in ms: {limits}{after}"))
+    if summary.gates:
+        gates_after = ", set after the run" if summary.gates_set == "after" else ""
+        console.print(Text(f"Gates: {one_line('; '.join(summary.gates), LONGEST_SENTENCE)}{gates_after}"))
+    for worker in summary.reconciliation.workers_without_file:
+        console.print(Text(missing_file(worker), style="yellow"))
+    for name in summary.reconciliation.torn_lines:
+        console.print(Text(f"{one_line(name, LONGEST_NAME)}: its unterminated last line was dropped"))
     console.print(Text(one_line(summary.verdict), style="bold"))
+    if summary.knee is not None:
+        console.print(Text(f"Knee: {one_line(summary.knee.sentence, LONGEST_SENTENCE)}"))
+        for warning in summary.knee.warnings:
+            console.print(Text(f"  {one_line(warning, LONGEST_NAME)}", style="yellow"))
     for required in requirement_lines(summary):
         console.print(Text(required))
     # A path is for copying: it is not broken over lines.
     path = str(reported.report)
     console.print(Text(f"Report: {path if path.isprintable() else shell_word(path)}"), soft_wrap=True)
+
+
+def _details(stage: StageSummary) -> list[str]:
+    """What else is worth a line under a stage's verdict."""
+    found = [f"slice {one_line(of.name, LONGEST_NAME)}: {of.result}" for of in stage.slices if of.result is not None]
+    needs = needs_words(stage.verdict.requests_needed, stage.verdict.seconds_needed, stage.measured)
+    if needs is not None:
+        found.append(needs)
+    if stage.littles_law is not None and stage.littles_law.note is not None:
+        found.append(stage.littles_law.note)
+    if stage.cost_per_million_good_tokens is not None:
+        found.append(f"cost: {number(stage.cost_per_million_good_tokens)} per million good output tokens")
+    return found
 
 
 def _ladder(summary: RunSummary, console: Console) -> Table:

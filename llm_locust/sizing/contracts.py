@@ -85,8 +85,8 @@ class GateAhead(msgspec.Struct, frozen=True, kw_only=True):
     relation: Literal[">=", "<=", "="]
     limit: float | str
     default: bool
-    requests_to_sign: int
-    """Requests from which a flawless batch clears it with its confidence interval."""
+    requests_to_sign: int | None
+    """Requests from which a flawless batch clears it with its confidence interval; ``None``: none will."""
 
 
 class RunCost(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from llm_locust.records import Prices, Requirements, StageSpec
+from llm_locust.records.gates import GateSpec
 from llm_locust.records.run import UserChoice
 from llm_locust.records.stage import ArrivalMode
 from llm_locust.sizing.contracts import Preview, StagePreview
@@ -34,6 +35,7 @@ def preview(
     prices: Prices | None = None,
     requirements: Requirements | None = None,
     streaming: bool = True,
+    gates: Sequence[GateSpec] = (),
 ) -> Preview:
     """What running these stages would be.
 
@@ -48,6 +50,7 @@ def preview(
         prices: What is paid for.
         requirements: What the run has to show.
         streaming: ``False`` when replies are asked for whole: nothing in them has a time, so no limit on one is in ``slo``.
+        gates: What a stage must hold to pass; none for the defaults.
 
     Raises:
         ValueError: a stage that cannot be planned: an unknown arrival process, or an open stage without rate or window.
@@ -60,7 +63,7 @@ def preview(
     next_index = 0
     for place, template in enumerate(stages):
         spec = msgspec.structs.replace(template, stage=place)  # the plan's random stream depends on it
-        stage, count = stage_ahead(spec, users, bool(slo), drain_s, workers)
+        stage, count = stage_ahead(spec, users, bool(slo), drain_s, workers, tuple(gates))
         ahead.append(stage)
         sent.append(range(next_index, next_index + count))
         next_index += count
@@ -86,14 +89,14 @@ def preview(
         prices=prices,
         cost=cost_ahead(prices, at_least_s, at_most_s, tokens_of_run),
         slo=slo,
-        gates=gates_ahead(bool(slo), mode),
-        requests_to_sign=requests_to_sign(bool(slo), mode),
+        gates=gates_ahead(bool(slo), mode, tuple(gates)),
+        requests_to_sign=requests_to_sign(bool(slo), mode, tuple(gates)),
         requirements=requirements,
         streaming=streaming,
         deadline_s=deadline_s,
         workers=workers,
         workload=workload.facts,
-        warnings=warnings_ahead(ahead, slo, deadline_s, workload.facts, requirements),
+        warnings=warnings_ahead(ahead, slo, deadline_s, workload.facts, requirements, tuple(gates)),
     )
 
 

@@ -6,16 +6,28 @@ It is asked of the functions that judge a real run, with a batch in which nothin
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 
-from llm_locust.analysis.gates import Evidence, default_gates, judge_stage
+from llm_locust.analysis.gates import gate_name, stage_gates
 from llm_locust.analysis.quantiles import bound_ranks, percentile, share, wilson
 from llm_locust.analysis.trend import SPANS, trend
+from llm_locust.analysis.verdict import NOT_JUDGED, judge_stage
+from llm_locust.records.gates import EVERY_SLICE, GateSpec
 from llm_locust.records.stage import ArrivalMode
-from llm_locust.records.summary import GeneratorHealth, LimitCount, StageVerdict
+from llm_locust.records.summary import (
+    DeadlineFigures,
+    GeneratorHealth,
+    LimitCount,
+    SliceSummary,
+    StageSummary,
+    StageVerdict,
+    StallFigures,
+)
 from llm_locust.sizing.contracts import GateAhead
 
 MOST_NEEDED = 1_000_000
@@ -48,30 +60,80 @@ def requests_to_bound(percent: int) -> int:
     return fewest(lambda n: bound_ranks(percent, n)[1] is not None)
 
 
-def _flawless(requests: int, planned: int, limits: bool, mode: ArrivalMode) -> Evidence:
-    """The evidence of a window in which every request was good and at most one in flight at any time."""
+def _flawless(
+    requests: int, planned: int, limits: bool, mode: ArrivalMode, gates: Sequence[GateSpec] = ()
+) -> StageSummary:
+    """The figures of a window in which every request was good, at no latency, and at most one in flight at any time."""
     chosen = [LimitCount(name="any", limit_ms=1.0, judged=requests, missed=0)] if limits else []
-    return Evidence(
+    stage = StageSummary(
+        stage=0,
+        round=0,
+        label="",
+        mode=mode,
+        rate_rps=None,
+        arrivals=None,
+        concurrency=None,
         planned=planned,
-        measured=requests,
-        failed=0,
-        outcomes={"ok": requests},
-        oom=0,
-        limits=chosen,
-        attainment=share(requests, requests) if limits else None,
-        attainment_interval=wilson(requests, requests) if limits else None,
-        goodput_unavailable=None,
-        error_rate=share(0, requests),
-        error_rate_interval=wilson(0, requests),
-        trend=trend(np.ones(SPANS), requests) if mode == "open" else None,
+        attempted=planned,
+        not_sent=0,
+        lost=0,
+        warmup_requests=0,
+        cooldown_requests=0,
+        dispatched=requests,
+        sent=requests,
+        seconds_method=None,
+        in_flight_trend=trend(np.ones(SPANS), requests) if mode == "open" else None,
         generator=GeneratorHealth(valid=True, lag_bound_ms=0.0),
-        interrupted=None,
-        seconds=None,
-        cap_wait_p95_ms=None,
+        verdict=NOT_JUDGED,
+        **_flawless_figures(requests, limits, chosen, gates),
     )
+    # A gate on a slice is foretold as if every request were of that slice: no run can show more.
+    stage.slices = [
+        SliceSummary(name=name, **_flawless_figures(requests, limits, chosen, gates))
+        for name in sorted({gate.slice for gate in gates if gate.slice not in (None, EVERY_SLICE)} - {None})
+        if name is not None
+    ]
+    return stage
 
 
-def best_verdict(requests: int, planned: int, limits: bool, mode: ArrivalMode) -> StageVerdict:
+def _flawless_figures(
+    requests: int, limits: bool, chosen: list[LimitCount], gates: Sequence[GateSpec]
+) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "measured": requests,
+        "successful": requests,
+        "failed": 0,
+        "outcomes": {"ok": requests},
+        "seconds": None,
+        "limits": chosen,
+        "attainment": share(requests, requests) if limits else None,
+        "attainment_interval": wilson(requests, requests) if limits else None,
+        "goodput_unavailable": None if limits else "no limits were chosen (--slo)",
+        "error_rate": share(0, requests),
+        "error_rate_interval": wilson(0, requests),
+        "reject_rate": share(0, requests),
+        "goodput_rps": math.inf if limits else None,
+        "stalls": StallFigures(threshold_ms=1.0, chosen=False, gaps=requests, stalled=0, share=0.0, time_share=0.0),
+        "deadlines": DeadlineFigures(
+            deadlines=requests, missed=0, share=0.0, requests=requests, requests_without_miss=requests
+        )
+        if limits
+        else None,
+        "percentiles": {},
+    }
+    for gate in gates:
+        figure, _, rest = gate.name.rpartition("_p")
+        percent = rest.removesuffix("_all")
+        if figure and percent.isdigit() and figure != "queue":
+            tail = "_all" if rest.endswith("_all") else ""
+            of = percentile(np.zeros(requests), int(percent), bounds=figure != "itl")
+            found["percentiles"][f"{figure}_p{percent}_ms{tail}"] = of
+    return found
+
+
+def best_verdict(
+    requests: int, planned: int, limits: bool, mode: ArrivalMode, gates: Sequence[GateSpec] = ()
+) -> StageVerdict:
     """The judge's verdict when nothing goes wrong; no run of as many requests earns a better one.
 
     Args:
@@ -79,36 +141,52 @@ def best_verdict(requests: int, planned: int, limits: bool, mode: ArrivalMode) -
         planned: In the whole stage.
         limits: Whether latency limits were chosen.
         mode: Open arrivals or a closed loop.
+        gates: Those chosen; none for the defaults.
     """
-    return judge_stage(_flawless(requests, planned, limits, mode))
+    return judge_stage(_flawless(requests, planned, limits, mode, gates), gates)
 
 
 @cache
-def requests_to_sign(limits: bool, mode: ArrivalMode) -> int:
-    """Requests in the window from which a flawless stage is signed and not only a candidate."""
-    return fewest(lambda n: best_verdict(n, n, limits, mode).strength == "signed")
+def requests_to_sign(limits: bool, mode: ArrivalMode, gates: tuple[GateSpec, ...] = ()) -> int:
+    """Requests in the window from which a flawless stage is signed and not only a candidate.
+
+    Gates that no number of requests can sign (the gaps between tokens have no bound) are left out of the count.
+    """
+    signable = tuple(gate for gate in gates if _signable(gate, limits, mode))
+    if gates and not signable:
+        return 1
+    return fewest(lambda n: _signs(n, limits, mode, signable))
 
 
-def gates_ahead(limits: bool, mode: ArrivalMode) -> list[GateAhead]:
+def _signs(n: int, limits: bool, mode: ArrivalMode, gates: tuple[GateSpec, ...]) -> bool:
+    return best_verdict(n, n, limits, mode, gates).strength == "signed"
+
+
+@cache
+def _signable(gate: GateSpec, limits: bool, mode: ArrivalMode) -> bool:
+    """Whether as many requests as anybody will send clear the gate; not so for what is null without a server or limits."""
+    return _signs(MOST_NEEDED, limits, mode, (gate,))
+
+
+def gates_ahead(limits: bool, mode: ArrivalMode, gates: tuple[GateSpec, ...] = ()) -> list[GateAhead]:
     """The gates that a stage of this mode is judged by, with the requests that a flawless batch needs to sign each."""
-    many = requests_to_sign(limits, mode)
-    found = default_gates(_flawless(many, many, limits, mode))
+    found = stage_gates(_flawless(MOST_NEEDED, MOST_NEEDED, limits, mode, gates), gates)
 
-    def signed(name: str) -> Callable[[int], bool]:
+    def signed(at: int) -> Callable[[int], bool]:
         def holds(n: int) -> bool:
-            gate = next(gate for gate in default_gates(_flawless(n, n, limits, mode)) if gate.name == name)
+            gate = stage_gates(_flawless(n, n, limits, mode, gates), gates)[at]
             return gate.passed is True and gate.signed
 
         return holds
 
     return [
         GateAhead(
-            name=gate.name,
+            name=gate_name(gate),
             relation=gate.relation,
             limit=gate.limit,
             default=gate.default,
-            requests_to_sign=fewest(signed(gate.name)),
+            requests_to_sign=fewest(signed(at)) if gate.passed is True and gate.signed else None,
         )
-        for gate in found
+        for at, gate in enumerate(found)
         if gate.applicable
     ]

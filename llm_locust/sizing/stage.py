@@ -13,6 +13,7 @@ import numpy as np
 
 from llm_locust.arrivals import PHASES, StagePlan, plan_stage
 from llm_locust.records import NS_PER_S, StageSpec
+from llm_locust.records.gates import GateSpec
 from llm_locust.records.run import UserChoice
 from llm_locust.sizing.contracts import PercentileAhead, StagePreview
 from llm_locust.sizing.evidence import best_verdict, requests_to_bound, requests_to_sign, requests_to_tell
@@ -25,7 +26,12 @@ MOST_DRAWN = 20_000_000
 
 
 def stage_ahead(
-    spec: StageSpec, users: Sequence[UserChoice], limits: bool, drain_s: float, workers: int | None
+    spec: StageSpec,
+    users: Sequence[UserChoice],
+    limits: bool,
+    drain_s: float,
+    workers: int | None,
+    gates: tuple[GateSpec, ...] = (),
 ) -> tuple[StagePreview, int]:
     """The stage without its tokens, and how many indices it takes (as far as known).
 
@@ -35,6 +41,7 @@ def stage_ahead(
         limits: Whether latency limits were chosen.
         drain_s: How long the last request may still take.
         workers: How many processes send; ``None`` when that is not known.
+        gates: Those chosen; none for the defaults.
 
     Raises:
         ValueError: an unknown arrival process, or an open stage without rate or window.
@@ -64,10 +71,10 @@ def stage_ahead(
     plan = plan_stage(spec, users) if all_expected <= MOST_DRAWN else None
     samples = round(window_expected) if plan is None else _in_window(plan)
     count = round(all_expected) if plan is None else len(plan)
-    to_sign = requests_to_sign(limits, spec.mode)
+    to_sign = requests_to_sign(limits, spec.mode, gates)
     needs = [*map(requests_to_bound, PERCENTS), to_sign]
     windows_s = _windows_needed_s(spec, needs, drawn=plan is not None)
-    best = best_verdict(samples, count, limits, spec.mode)
+    best = best_verdict(samples, count, limits, spec.mode, gates)
     stage = msgspec.structs.replace(
         stage,
         window_expected=window_expected,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from llm_locust.analysis.words import number
 from llm_locust.records import Requirements, WorkloadFacts
+from llm_locust.records.gates import GateSpec
 from llm_locust.sizing.contracts import StagePreview, Warned
 from llm_locust.sizing.evidence import requests_to_sign
 
@@ -16,6 +17,7 @@ def warnings_ahead(
     deadline_s: float,
     workload: WorkloadFacts,
     requirements: Requirements,
+    gates: tuple[GateSpec, ...] = (),
 ) -> list[Warned]:
     """The warnings of a run: those about all of it first, then those about stages, each once with all its stages.
 
@@ -25,11 +27,16 @@ def warnings_ahead(
         deadline_s: The whole-request deadline.
         workload: What would be sent.
         requirements: What the run has to show.
+        gates: Those chosen; none for the defaults.
     """
     # One warning for all stages that share its words.
     grouped: dict[str, Warned] = {}
     for before, stage in zip([None, *stages], stages, strict=False):
-        for warned in (*_time_warnings(stage, slo), *_request_warnings(stage, slo), *_order_warnings(before, stage)):
+        for warned in (
+            *_time_warnings(stage, slo),
+            *_request_warnings(stage, slo, gates),
+            *_order_warnings(before, stage),
+        ):
             grouped.setdefault(warned.text, warned).stages.append(stage.number)
     return [
         *_choice_warnings(slo, deadline_s, workload),
@@ -76,12 +83,12 @@ def _time_warnings(stage: StagePreview, slo: dict[str, float]) -> Iterator[Warne
         yield Warned(about="cooldown", text=text)
 
 
-def _request_warnings(stage: StagePreview, slo: dict[str, float]) -> Iterator[Warned]:
+def _request_warnings(stage: StagePreview, slo: dict[str, float], gates: tuple[GateSpec, ...]) -> Iterator[Warned]:
     if stage.best_result is not None and stage.best_result != "pass":
         at_best = "" if stage.best_result == "not_run" else f"at best {stage.best_result}: "
         yield Warned(about="requests", text=f"{at_best}{stage.best_sentence}")
     elif stage.best_strength == "candidate":
-        needed = requests_to_sign(bool(slo), stage.mode)
+        needed = requests_to_sign(bool(slo), stage.mode, gates)
         text = f"too few requests in the window for a signed pass, which needs {needed}: at best it is a candidate"
         yield Warned(about="requests", text=text)
 

@@ -3,10 +3,11 @@
 Everything from bytes to outcome is without I/O (:class:`ReplyDecoder`); :class:`StreamClient` puts sockets under it.
 """
 
-from llm_locust.streaming.client import Cancelled, StreamClient
+from llm_locust.streaming.client import StreamClient
 from llm_locust.streaming.decoder import MAX_REPLY_BYTES, ReplyDecoder
 from llm_locust.streaming.dialects import DIALECTS, Dialect, get_dialect
-from llm_locust.streaming.redaction import names_a_secret
+from llm_locust.streaming.exchange import Cancelled
+from llm_locust.streaming.redaction import looks_like_a_secret, names_a_secret
 from llm_locust.streaming.reply import Failure, Reply
 from llm_locust.streaming.request import StreamRequest
 
@@ -21,5 +22,6 @@ __all__ = [
     "StreamClient",
     "StreamRequest",
     "get_dialect",
+    "looks_like_a_secret",
     "names_a_secret",
 ]

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import gevent
@@ -18,6 +18,8 @@ from llm_locust.streaming.reply import Failure
 from llm_locust.streaming.tls import TlsSession
 
 READ_BYTES = 65536
+
+ReceiveNow = Callable[[int, int], tuple[bytes, list[tuple[int, int, bytes]], int, Any]]
 
 _OUR_LIMITS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -76,6 +78,35 @@ class Connection:
         """
         self._sock.sendall(data if self._tls is None else self._tls.encrypt(data))
 
+    def fileno(self) -> int:
+        """The descriptor of the socket."""
+        return int(self._sock.fileno())
+
+    @property
+    def receive_now(self) -> ReceiveNow:
+        """``recvmsg`` of the socket itself: it never waits, but raises ``BlockingIOError``."""
+        receive_now: ReceiveNow = self._sock._sock.recvmsg  # gevent's own socket would wait in the calling greenlet
+        return receive_now
+
+    @property
+    def encrypted(self) -> bool:
+        """What :attr:`receive_now` reads must go through :meth:`decrypt`."""
+        return self._tls is not None
+
+    def decrypt(self, ciphertext: bytes) -> tuple[bytes, bool]:
+        """What can be decrypted after ``ciphertext`` was read, and whether the peer has ended its side. Never waits.
+
+        Raises:
+            OSError: the bytes are no TLS, or what TLS must answer cannot be sent at once.
+        """
+        assert self._tls is not None
+        self._tls.received(ciphertext)
+        plaintext, ended = self._tls.decrypt()
+        due = self._tls.outgoing()
+        if due and self._sock._sock.send(due) < len(due):
+            raise BrokenPipeError(errno.EPIPE, "no room to answer the peer's TLS message")
+        return plaintext, ended or not ciphertext
+
     def receive(self) -> tuple[bytes, ReceiveTime]:
         """Wait for the next bytes; ``b""`` when the peer closed.
 
@@ -94,21 +125,17 @@ class Connection:
 
     def stale(self) -> bool:
         """While idle: the peer has closed it, or said something that nobody asked for."""
-        self._sock.settimeout(0.0)
         try:
             if self._tls is None:
-                self._sock.recv(1, socket.MSG_PEEK)
+                self._sock._sock.recv(1, socket.MSG_PEEK)
                 return True
             # Session tickets may arrive at any time; they are no reason to drop a connection.
-            self._tls.received(self._sock.recv(READ_BYTES))
-            plaintext, ended = self._tls.decrypt()
+            plaintext, ended = self.decrypt(self._sock._sock.recv(READ_BYTES))
             return ended or bool(plaintext)
         except BlockingIOError:
             return False
         except OSError:
             return True
-        finally:
-            self._sock.settimeout(None)
 
     def close(self) -> None:
         """Close the socket; never raises."""

@@ -6,11 +6,12 @@ into reads changes times, never what was read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from llm_locust.records import Outcome
-from llm_locust.streaming.dialects import Dialect, WrongDialect
+from llm_locust.streaming.alike import AlikeReads, learn
+from llm_locust.streaming.dialects import Delta, Dialect, WrongDialect
 from llm_locust.streaming.dialects.base import excerpt, json_object
 from llm_locust.streaming.events import Event, JsonLines
 from llm_locust.streaming.failed_reply import body_message, by_status, is_web_page, page_title
@@ -25,6 +26,11 @@ MAX_ERROR_BODY_BYTES = 64 * 1024
 """How much of an error body is read for its text."""
 MAX_KEPT_BYTES = 1024 * 1024
 """How much of a body without events is kept, to say what it is instead of a stream."""
+
+_LESSONS = 3
+"""How often it may turn out that reads have nothing in common before nothing more is learnt from a reply."""
+_WORTH_IT = 8
+"""Reads that must have taken the shortcut for it to have been worth learning."""
 
 _Reading = Literal["head", "events", "whole", "error", "unreadable"]
 
@@ -63,6 +69,10 @@ class ReplyDecoder:
         """The first way in which the bytes were not the protocol asked for."""
         self._given_up = False
         """Nothing more will be read, though the message has not ended."""
+        self._alike: AlikeReads | None = None
+        self._lessons = _LESSONS
+        self._between_events = False
+        """The last read ended with an event and with its chunk: the place where reads that are alike begin."""
 
     @property
     def done(self) -> bool:
@@ -75,10 +85,31 @@ class ReplyDecoder:
         """The response ended where it said it would and the server keeps the connection: it may carry another request."""
         return self._framing.reusable and not self._given_up
 
+    @property
+    def can_wait(self) -> bool:
+        """A stream in chunks is under way: reads may be kept and fed together later, by :meth:`feed_all`.
+
+        Its last read is one that ends in an empty line, unless the peer said more than it should.
+        """
+        head = self._framing.head
+        return self._reading == "events" and head is not None and head.body == "chunked" and not self.done
+
+    def feed_all(self, reads: Sequence[bytes], times: Sequence[int]) -> None:
+        """Take several reads in order, each received at the time in its place: the same as :meth:`feed` for each."""
+        position = 0
+        while position < len(reads):
+            taken = 0
+            if self._alike is not None and self._between_events and not self.done:
+                taken = self._feed_alike(self._alike, reads, times, position)
+            if not taken:
+                self.feed(reads[position], times[position])
+            position += taken or 1
+
     def feed(self, data: bytes, t_ns: int) -> None:
         """Take what one socket read gave, received at ``t_ns``."""
         if self._given_up or not data:
             return
+        between_events, self._between_events = self._between_events, False
         already_done = self.done
         self.bytes_in += len(data)
         body = self._framing.feed(data)
@@ -87,8 +118,11 @@ class ReplyDecoder:
         if self._framing.head is not None and self._reading == "head":
             self._headers_ns = t_ns
             self._reading = self._how_to_read(self._framing.head)
-        if body:
-            self._take(body, t_ns)
+        events = self._take(body, t_ns) if body else []
+        if events:
+            self._between_events = self._events.idle and self._framing.between_chunks(data)
+            if between_events and self._between_events and len(events) == 1:
+                self._learn(data, *events[0])
         if self._framing.done:
             self._ended(t_ns)
         elif self.bytes_in > self._max_bytes and not self.done:
@@ -153,21 +187,26 @@ class ReplyDecoder:
             return "unreadable"
         return "events" if self._streamed else "whole"
 
-    def _take(self, body: bytes, t_ns: int) -> None:
+    def _take(self, body: bytes, t_ns: int) -> list[tuple[Event, Delta]]:
+        """The events that the body's next piece completed, and what they carried."""
+        read: list[tuple[Event, Delta]] = []
         if self._reading == "events":
             if self._events_read == 0 and len(self._body) < MAX_KEPT_BYTES:
                 self._body += body
             self._timeline.begin_read()
             for event in self._events.feed(body):
-                self._read_event(event, t_ns)
+                delta = self._read_event(event, t_ns)
+                if delta is not None:
+                    read.append((event, delta))
         elif self._reading == "whole":
             self._body += body
         elif self._reading == "error":
             self._body += body
             if len(self._body) >= MAX_ERROR_BODY_BYTES and not self._framing.done:
                 self._give_up(t_ns)
+        return read
 
-    def _read_event(self, event: Event, t_ns: int) -> None:
+    def _read_event(self, event: Event, t_ns: int) -> Delta | None:
         self._events_read += 1
         # A body of lines may still be one JSON object on one line; from the second event on it is a stream.
         if self._events_read > 1 or not self._of_lines:
@@ -176,8 +215,39 @@ class ReplyDecoder:
             delta = self._dialect.read_event(event)
         except WrongDialect as wrong:
             self._wrong = self._wrong or f"event {self._events_read}: {wrong}"
-            return
+            return None
         self._timeline.add(delta, t_ns)
+        return delta
+
+    def _feed_alike(self, alike: AlikeReads, reads: Sequence[bytes], times: Sequence[int], start: int) -> int:
+        """Take the reads from ``start`` on that are alike, and say how many they were."""
+        strings = alike.strings(reads, start)
+        end = start + len(strings) if strings else start + 1
+        size = sum(map(len, reads[start:end]))
+        if self.bytes_in + size > self._max_bytes:
+            return 0
+        if strings:
+            self._timeline.add_run(alike.field, strings, times[start:end])
+        elif strings := alike.strings_of_many(reads[start]):
+            self._timeline.add_many(alike.field, strings, times[start])
+        else:
+            return 0
+        self.bytes_in += size
+        self._events_read += len(strings)
+        return end - start
+
+    def _learn(self, data: bytes, event: Event, delta: Delta) -> None:
+        """Learn from this read what the next ones may have in common with it."""
+        if not self._lessons:
+            return
+        if self._alike is not None and self._alike.taken < _WORTH_IT:
+            self._lessons -= 1  # a server that writes the time into every event: nothing is alike
+            if not self._lessons:
+                self._alike = None
+                return
+        alike = learn(data, event, delta, self._dialect)
+        if alike is not None:
+            self._alike = alike
 
     def _ended(self, t_ns: int) -> None:
         """The body is whole."""

@@ -9,7 +9,7 @@ takes a shortcut that a property test holds equal to it.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import sseclient
 
@@ -26,6 +26,13 @@ class Event(NamedTuple):
 class EventDecoder(Protocol):
     """Cuts a body into events."""
 
+    alone: ClassVar[frozenset[tuple[bytes, bytes]]]
+    """What may stand before and after the data of a plain event that is a body's piece by itself."""
+
+    @property
+    def idle(self) -> bool:
+        """An event has just ended and nothing came after it: another whole event would change nothing."""
+
     def feed(self, data: bytes) -> list[Event]:
         """The events that ``data`` completed, in order."""
 
@@ -41,11 +48,18 @@ class SseEvents:
     blank line has ended stays in ``tail`` and is never dispatched.
     """
 
+    alone: ClassVar = frozenset((start, end) for start in (b"data: ", b"data:") for end in (b"\n\n", b"\r\n\r\n"))
+
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._after_cr = False
         self._mark: bytes | None = b""
         """The first bytes, while they may still turn out to be a byte-order mark."""
+
+    @property
+    def idle(self) -> bool:
+        """An event has just ended and nothing came after it."""
+        return not self._buffer and not self._after_cr and self._mark is None
 
     @property
     def tail(self) -> bytes:
@@ -93,9 +107,16 @@ class SseEvents:
 class JsonLines:
     """Newline-delimited JSON: every line that is not blank is an event."""
 
+    alone: ClassVar = frozenset({(b"", b"\n"), (b"", b"\r\n")})
+
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._at_start = True
+
+    @property
+    def idle(self) -> bool:
+        """A line has just ended and nothing came after it."""
+        return not self._buffer and not self._at_start
 
     @property
     def tail(self) -> bytes:

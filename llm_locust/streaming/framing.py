@@ -11,7 +11,7 @@ Strategy: llhttp (through ``httptools``) does the parsing; this module adds what
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import httptools
 import msgspec
@@ -57,12 +57,19 @@ class ResponseFraming:
         self._headers: list[tuple[str, str]] = []
         self._head_bytes = 0
         self._pieces: list[bytes] = []
-        self._parser = httptools.HttpResponseParser(_Callbacks(self))
+        self._last_piece: int | None = None
+        """How many of the pieces belong to this message, once it has ended."""
+        self._chunk_ended = False
+        self._parser: Any = httptools.HttpResponseParser(_Callbacks(self))
 
     @property
     def reusable(self) -> bool:
         """The connection may carry another request."""
         return self.done and self._keep_alive and not self.surplus and self.error is None
+
+    def between_chunks(self, data: bytes) -> bool:
+        """``data`` was fed last, and what comes next is a chunk's first byte: another whole chunk would change nothing."""
+        return self._chunk_ended and not self.done and self.error is None and data.endswith(b"\r\n")
 
     def feed(self, data: bytes) -> bytes:
         """Take what one read gave; returns the body bytes in it, chunk framing removed."""
@@ -81,6 +88,9 @@ class ResponseFraming:
             self._break(data, str(error))
         if self.head is None and self.error is None and self._head_bytes > MAX_HEAD_BYTES:
             self.error = f"the response head is longer than {MAX_HEAD_BYTES} bytes"
+        if self._last_piece is not None:
+            del self._pieces[self._last_piece :]
+        self._let_go()
         if not self._pieces:
             return b""
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
@@ -95,6 +105,12 @@ class ResponseFraming:
             self.done = True
         else:
             self.truncated = True
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Nothing more will be parsed: parser and framing know each other, and would wait for the garbage collector."""
+        if self.done or self.truncated or self.error is not None:
+            self._parser = None
 
     def _break(self, data: bytes, reason: str) -> None:
         if self.done:
@@ -134,13 +150,16 @@ class ResponseFraming:
             return "chunked" if coding.lower().rpartition(",")[2].strip() == "chunked" else "close"
         return "length" if "content-length" in fields else "close"
 
-    def _on_body(self, piece: bytes) -> None:
-        if not self.done:
-            self._pieces.append(piece)
+    def _on_chunk_header(self) -> None:
+        self._chunk_ended = False
+
+    def _on_chunk_complete(self) -> None:
+        self._chunk_ended = True
 
     def _on_message_complete(self) -> None:
         if self.head is not None and not self.done:
             self.done = True
+            self._last_piece = len(self._pieces)
             self._keep_alive = self._parser.should_keep_alive()
 
 
@@ -151,5 +170,7 @@ class _Callbacks:
         self.on_message_begin = framing._on_message_begin
         self.on_header = framing._on_header
         self.on_headers_complete = framing._on_headers_complete
-        self.on_body = framing._on_body
+        self.on_chunk_header = framing._on_chunk_header
+        self.on_body = framing._pieces.append
+        self.on_chunk_complete = framing._on_chunk_complete
         self.on_message_complete = framing._on_message_complete

@@ -27,6 +27,11 @@ def names_a_secret(header: str) -> bool:
     return _SECRET_HEADER.search(header) is not None
 
 
+def looks_like_a_secret(value: str) -> bool:
+    """Whether a text has the shape of a key or token."""
+    return mask(value) != value
+
+
 def secrets_in(headers: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """The secrets that request headers carry: whole values of headers named like one, and what follows a scheme word."""
     secrets: set[str] = set()

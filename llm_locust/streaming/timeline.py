@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
+from operator import sub
+from typing import Literal
+
 from llm_locust.streaming.dialects import Counts, Delta
 from llm_locust.streaming.reply import Reply
 
@@ -21,9 +26,8 @@ class Timeline:
         self._finish_reason: str | None = None
         self._first_output_ns: int | None = None
         self._first_answer_ns: int | None = None
-        self._last_output_ns: int | None = None
         self._finish_ns: int | None = None
-        self._gaps_ns: list[int] = []
+        self._output_times = array("q")  # a list of ints would take five times the memory
         self._coalesced = 0
         self._first_coalesced = False
         self._outputs_in_read = 0
@@ -47,6 +51,20 @@ class Timeline:
             self._finish_ns = t_ns
         self.add_untimed(delta)
 
+    def add_run(self, field: Literal["text", "reasoning"], strings: Sequence[str], times: Sequence[int]) -> None:
+        """Output events of one string each, every one in a read of its own, after at least one other output event."""
+        if field == "text" and self._first_answer_ns is None:
+            self._first_answer_ns = times[0]
+        self._output_times.extend(times)
+        self.output_events += len(strings)
+        if self._text is not None and self._reasoning is not None:
+            (self._text if field == "text" else self._reasoning).extend(strings)
+
+    def add_many(self, field: Literal["text", "reasoning"], strings: Sequence[str], t_ns: int) -> None:
+        """As :meth:`add_run`, with all of them in one read."""
+        self._coalesced += 1
+        self.add_run(field, strings, [t_ns] * len(strings))
+
     def add_untimed(self, delta: Delta) -> None:
         """A delta whose output has no time of its own: a reply in one piece."""
         self._has_output = self._has_output or delta.answered or bool(delta.reasoning)
@@ -69,12 +87,10 @@ class Timeline:
     def _output(self, t_ns: int) -> None:
         self.output_events += 1
         self._outputs_in_read += 1
-        if self._last_output_ns is None:
+        if self._first_output_ns is None:
             self._first_output_ns = t_ns
             self._read_has_first = True
-        else:
-            self._gaps_ns.append(t_ns - self._last_output_ns)
-        self._last_output_ns = t_ns
+        self._output_times.append(t_ns)
         if self._outputs_in_read == 2:
             self._coalesced += 1
             self._first_coalesced = self._first_coalesced or self._read_has_first
@@ -105,15 +121,18 @@ class Timeline:
             reply.text, reply.reasoning = _joined(self._text), _joined(self._reasoning)
         if not streamed:
             return
+        times = self._output_times
+        last_output_ns = times[-1] if times else None
         reply.output_events = self.output_events
         reply.first_output_ns = self._first_output_ns
         reply.first_answer_ns = self._first_answer_ns
-        reply.last_output_ns = self._last_output_ns
+        reply.last_output_ns = last_output_ns
         if self._finish_ns is not None:
-            reply.complete_ns = max(self._finish_ns, self._last_output_ns or 0)
-        if self._gaps_ns:
-            reply.max_gap_ns = max(self._gaps_ns)
-            reply.gaps_us = [gap // 1000 for gap in self._gaps_ns]
+            reply.complete_ns = max(self._finish_ns, last_output_ns or 0)
+        if len(times) > 1:
+            gaps_ns = list(map(sub, times[1:], times))
+            reply.max_gap_ns = max(gaps_ns)
+            reply.gaps_us = [gap // 1000 for gap in gaps_ns]
         reply.coalesced = self._coalesced
         if self.output_events:
             reply.first_coalesced = self._first_coalesced

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from llm_locust.records import UsageError
 from llm_locust.records.run import API_KEY_VARIABLES
-from llm_locust.streaming import names_a_secret
+from llm_locust.streaming import looks_like_a_secret, names_a_secret
 
 FROM_ENVIRONMENT = "@env:"
 
@@ -42,7 +42,8 @@ def parse_headers(given: Iterable[str]) -> list[tuple[str, str]]:
         name, colon, value = (part.strip() for part in item.partition(":"))
         if not colon or not name or not value or " " in name:
             raise UsageError(f"--header {item.partition(':')[0]!r}: write 'Name: value', or 'Name: @env:VARIABLE'")
-        if names_a_secret(name) and not value.startswith(FROM_ENVIRONMENT):
+        secret = names_a_secret(name) or looks_like_a_secret(value)
+        if secret and not value.startswith(FROM_ENVIRONMENT):
             raise UsageError(
                 f"--header {name}: a secret on the command line would be sent to workers in clear text and written down; "
                 f"put it into an environment variable and write '{name}: {FROM_ENVIRONMENT}VARIABLE'"

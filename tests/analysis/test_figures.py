@@ -212,3 +212,66 @@ def test_several_tokens_at_one_receive_time_are_buffered(tmp_path: Path) -> None
     assert found.goodput_rps is None
     assert found.goodput_unavailable == "tpot is missing for 1 of 1 ok requests"
     assert found.verdict.result == "undetermined"
+
+
+def test_a_closed_loop_of_8_with_20_s_replies_completes_16_in_a_minute(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path)
+    stage = run.stage(concurrency=8, window=60)
+    for _ in range(8):
+        for at in (0.0, 20.0, 40.0):
+            stage.request(at, ttft=500, e2e=20_000, tokens=40)
+    found = only_stage(run)
+    # 24 were sent inside the window; those sent at 40 s end with it, and not inside it.
+    assert (found.measured, found.successful) == (24, 24)
+    assert found.request_throughput_rps == 24 / 60  # a ratio of the batch
+    assert found.completed_in_window_rps == 16 / 60  # what was done in a minute
+    assert found.rate_rps is None
+    assert found.concurrency == found.peak_in_flight == 8
+    assert found.littles_law is not None
+    assert found.littles_law.ratio == pytest.approx(1.0)
+
+
+def test_stragglers_stay_in_the_batch_they_were_planned_in(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path, slo={"e2e": 5000})
+    stage = run.stage(rate=1, window=10, cooldown=30)
+    stage.requests(9, e2e=1000)
+    stage.request(9.9, e2e=25_000)  # ends 24.9 s after the window
+    stage.requests(30, e2e=1000, first=10, over=30)
+    found = only_stage(run)
+    assert (found.measured, found.successful, found.good_requests, found.cooldown_requests) == (10, 10, 9, 30)
+    assert found.attainment == 0.9
+    assert found.request_throughput_rps == 1.0
+    assert found.completed_in_window_rps == 0.9
+    assert found.in_flight_at_window_end == 2  # the straggler, and the first of the cool-down
+    assert found.percentiles["e2e_p95_ms"].value == 25_000.0
+
+
+def test_the_speed_of_a_request_is_its_tokens_over_its_e2e_and_p5_is_what_nearly_all_reach(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path)
+    stage = run.stage(rate=2)
+    stage.requests(95, e2e=1000, tokens=50)
+    stage.requests(5, e2e=2000, tokens=20, first=0.1)
+    found = only_stage(run).percentiles
+    assert (found["request_tps_p5"].value, found["request_tps_p50"].value) == (10.0, 50.0)
+    assert found["ntpot_p95_ms"].value == 20.0
+    assert found["ntpot_p99_ms"].value == 100.0
+
+
+def test_itl_says_how_many_replies_kept_no_gaps(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path)
+    stage = run.stage(rate=1)
+    stage.request(1, tokens=3, gaps_us=[10_000, 20_000], max_gap_ns=20 * NS_PER_MS)
+    stage.request(2, tokens=3)
+    stage.request(3, tokens=1)  # one token: there is no gap to keep
+    assert only_stage(run).percentiles["itl_p95_ms"].missing == 1
+
+
+def test_latencies_from_arrival_count_the_wait_and_are_not_known_in_a_closed_loop(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path)
+    run.stage(rate=1).requests(60, ttft=100, e2e=500, cap_wait=250)
+    run.stage(concurrency=1).requests(60)
+    first, second = judged(run).stages
+    assert first.percentiles["arrival_ttft_p95_ms"].value == 350.0
+    assert first.percentiles["arrival_e2e_p95_ms"].value == 750.0
+    assert second.percentiles["arrival_e2e_p95_ms"].value is None
+    assert second.percentiles["arrival_e2e_p95_ms"].missing == 60

@@ -21,6 +21,7 @@ def table(*requests: dict[str, object]) -> pd.DataFrame:
         if name.endswith("_ns") and name != "max_gap_ns":
             cells = [None if cell is None else START + int(str(cell)) for cell in cells]
         columns[name] = pd.array(cells, dtype="str" if name in STRING_COLUMNS else "Int64")
+    columns |= {"gaps_at": 0, "gaps_n": 0}
     return add_durations(pd.DataFrame(columns))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from llm_locust.analysis.merge import merge
 from llm_locust.analysis.merged_file import MERGED_COLUMNS
-from llm_locust.analysis.raw_files import PLAN, REQUESTS, read_rows
+from llm_locust.analysis.raw_files import PLAN, REQUESTS, Step, read_rows
 from llm_locust.records import ClockSample, Manifest, RunFolder, UsageError
 from llm_locust.report import merge_run
 from tests.analysis.run_builder import NS_PER_MS, T0, RunBuilder
@@ -130,12 +130,12 @@ def test_an_unterminated_last_line_is_dropped_and_counted_and_its_arrival_lost(t
 def test_a_file_cut_anywhere_loses_no_more_than_the_lines_it_lacks(tmp_path: Path) -> None:
     folder = RunFolder(two_workers(tmp_path).write())
     manifest = Manifest.load(folder.manifest)
-    due = read_rows([folder.plan], PLAN, "run-1")
     path = folder.worker_csv(0)
     content = path.read_bytes()
     for cut in range(0, len(content) + 1, 53):
         path.write_bytes(content[:cut])
         whole = max(0, content[:cut].count(b"\n") - 1)  # less the header
+        due = read_rows([folder.plan], PLAN, "run-1")
         outcomes = merge(manifest, due, read_rows(folder.request_files(), REQUESTS, "run-1")).rows["outcome"]
         assert (outcomes == "ok").sum() == 5 + whole
         assert (outcomes == "lost").sum() == 5 - whole
@@ -287,6 +287,60 @@ def test_merging_twice_writes_the_same_bytes(tmp_path: Path) -> None:
 
     assert written() == written()
     assert not list(folder.glob("*.tmp"))
+
+
+def test_a_worker_without_a_file_is_named_with_what_to_do(tmp_path: Path) -> None:
+    folder = two_workers(tmp_path).write()
+    RunFolder(folder).worker_csv(1).unlink()
+    reported = merge_run(folder)
+    assert reported.summary.reconciliation.workers_without_file == [1]
+    assert "worker 1: no file of its rows, so its arrivals count as lost; copy requests/worker-1.csv here" in (
+        reported.report.read_text()
+    )
+
+
+def test_a_manifest_of_an_older_schema_is_refused_with_both_versions(tmp_path: Path) -> None:
+    folder = two_workers(tmp_path).write()
+    edit(RunFolder(folder).manifest, '"schema_version": "1.1"', '"schema_version": "1.0"')
+    with pytest.raises(UsageError, match=r"manifest\.json: schema '1\.0', but this version reads 1\.1"):
+        merge_run(folder)
+
+
+def test_gaps_go_through_the_merge_whatever_order_the_rows_came_in(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path, workers=2)
+    stage = run.stage(rate=1, window=10)
+    for k in range(4):
+        gaps = [1000 * k + 1, 2] if k != 2 else None
+        stage.request(k + 0.5, worker=k % 2, tokens=3, gaps_us=gaps, max_gap_ns=5)
+    stage.records.reverse()
+    folder = run.write(shipped=True)
+    merge_run(folder)
+    assert [row["gaps_us"] for row in merged_rows(folder)] == ["1 2", "1001 2", "", "3001 2"]
+
+
+def test_rows_that_differ_in_a_gap_alone_are_told(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path)
+    run.stage(rate=1, window=10).request(0.5, tokens=3, gaps_us=[10, 20], max_gap_ns=20_000)
+    folder = run.write(shipped=True)
+    edit(RunFolder(folder).worker_csv(0, shipped=True), ",10 20,", ",10 21,")
+    with pytest.raises(UsageError, match=r"index 0: .* differ in gaps_us;"):
+        merge_run(folder)
+
+
+def test_progress_tells_rows_and_shares(tmp_path: Path) -> None:
+    folder = two_workers(tmp_path).write()
+    steps: list[Step] = []
+    merge_run(folder, progress=steps.append)
+    assert [step.what for step in steps] == [
+        "reading plan.csv",
+        "reading worker-0.csv",
+        "reading worker-1.csv",
+        "putting rows and plan together",
+        "computing figures",
+        "writing requests.csv",
+    ]
+    assert [step.rows for step in steps] == [10, 5, 10, 10, 10, 10]
+    assert steps[-1].share == 1.0
 
 
 def test_a_run_without_any_worker_file_is_all_lost(tmp_path: Path) -> None:

@@ -11,10 +11,9 @@ from llm_locust.analysis.window import (
     in_flight_at,
     measured_window,
     output_tokens_in_window,
-    parse_gaps_us,
     peak_in_flight,
 )
-from llm_locust.records import NS_PER_S, StageManifest, StageSpec, UsageError
+from llm_locust.records import NS_PER_S, StageManifest, StageSpec
 
 W = Window(100 * NS_PER_S, 110 * NS_PER_S, "window")
 
@@ -23,7 +22,10 @@ def rows(**columns: list[object]) -> pd.DataFrame:
     names = ("first_output_ns", "last_output_ns", "output_tokens", "output_events", "end_ns")
     size = len(next(iter(columns.values())))
     table = {name: pd.array(columns.get(name, [None] * size), dtype="Int64") for name in names}
-    return pd.DataFrame(table | {"gaps_us": pd.Series(columns.get("gaps_us", [None] * size), dtype="object")})
+    return pd.DataFrame(table | {"gaps_at": 0, "gaps_n": 0})
+
+
+NO_GAPS = np.empty(0, np.uint32)
 
 
 def at(seconds: float) -> int:
@@ -43,7 +45,7 @@ def at(seconds: float) -> int:
 )
 def test_without_gaps_the_tokens_after_the_first_spread_evenly(first: float, last: float, tokens: float) -> None:
     table = rows(first_output_ns=[at(first)], last_output_ns=[at(last)], output_tokens=[11])
-    assert output_tokens_in_window(table, W) == tokens
+    assert output_tokens_in_window(table, NO_GAPS, W) == tokens
 
 
 def test_with_gaps_each_event_is_where_it_came() -> None:
@@ -53,16 +55,16 @@ def test_with_gaps_each_event_is_where_it_came() -> None:
         last_output_ns=[at(115)],
         output_tokens=[8],
         output_events=[4],
-        gaps_us=["500000 400000 5100000"],
-    )
-    assert output_tokens_in_window(table, W) == 6.0
+    ).assign(gaps_at=1, gaps_n=3)
+    gaps_us = np.array([7, 500_000, 400_000, 5_100_000, 7], np.uint32)
+    assert output_tokens_in_window(table, gaps_us, W) == 6.0
 
 
 def test_an_unknown_number_of_tokens_is_not_measured_but_events_stand_in() -> None:
     counted = rows(first_output_ns=[at(101)], last_output_ns=[at(102)], output_events=[5])
-    assert output_tokens_in_window(counted, W) == 5.0
+    assert output_tokens_in_window(counted, NO_GAPS, W) == 5.0
     unknown = rows(first_output_ns=[at(101), at(101)], last_output_ns=[at(102), at(102)], output_tokens=[5, None])
-    assert output_tokens_in_window(unknown, W) is None
+    assert output_tokens_in_window(unknown, NO_GAPS, W) is None
 
 
 def test_in_flight_at_an_instant_has_who_starts_and_not_who_ends() -> None:
@@ -74,13 +76,6 @@ def test_in_flight_at_an_instant_has_who_starts_and_not_who_ends() -> None:
 def test_peak_counts_those_that_run_into_the_window() -> None:
     starts, ends = np.array([-5.0, -4.0, 2.0, 3.0]), np.array([1.0, 4.0, 3.0, 9.0])
     assert peak_in_flight(starts, ends, (0.0, 10.0)) == 2
-
-
-def test_gaps_that_are_no_integers_are_named() -> None:
-    assert parse_gaps_us(["1 2", "3"]).tolist() == [1, 2, 3]
-    assert parse_gaps_us([]).tolist() == []
-    with pytest.raises(UsageError, match="gaps_us"):
-        parse_gaps_us(["1 two"])
 
 
 def stage(**fields: object) -> StageManifest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import gevent
 from gevent.event import Event
 
 from llm_locust.dispatch.messages import PrepareStage
@@ -63,14 +64,17 @@ class Rows:
 class Builder:
     """A user that asks for its prompt; or one whose author made a mistake that shows from some request on."""
 
-    def __init__(self, fails_from: int | None = None) -> None:
+    def __init__(self, fails_from: int | None = None, takes_s: float = 0.0) -> None:
         self.built = 0
         self.fails_from = fails_from
+        self.takes_s = takes_s
 
     def build_request(self, prompt: Prompt, request_id: str) -> StreamRequest:
         self.built += 1
         if self.fails_from is not None and self.built > self.fails_from:
             raise KeyError("no such field")
+        if self.takes_s:
+            gevent.sleep(self.takes_s)
         return StreamRequest(path="/", body=request_id.encode(), headers=[], dialect="openai-chat")
 
 

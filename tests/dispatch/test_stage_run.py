@@ -137,6 +137,18 @@ def test_an_error_in_the_users_own_request_is_ours_and_not_the_servers() -> None
     assert bench.stage.error == "KeyError: 'no such field'"
 
 
+def test_time_taken_to_make_a_request_is_the_generators_lateness_and_no_cap_wait() -> None:
+    bench = Bench(burst(3), builder=Builder(takes_s=0.05), at_once=True)
+    bench.start()
+    bench.await_over()
+    for record in bench.rows.terminal:
+        assert record.dispatched_ns is not None
+        assert record.planned_ns is not None
+        assert record.sent_ns is not None
+        assert record.dispatched_ns - record.planned_ns >= 50_000_000
+        assert record.sent_ns - record.dispatched_ns < 50_000_000
+
+
 def test_a_request_that_cannot_be_built_at_all_fails_before_load() -> None:
     with pytest.raises(KeyError):
         Bench(burst(2), builder=Builder(fails_from=0))

@@ -105,6 +105,52 @@ def test_a_server_that_is_not_there_is_waited_for_and_then_named(locust: Locust)
     assert "not ready within 1 s" in run.stderr
 
 
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (
+            "class Mine(OpenAIChatUser):\n    def build_body(self, prompt):\n        return prompt.nope\n",
+            "Mine cannot make a request",
+        ),
+        (
+            "class Mine(OpenAIChatUser):\n    def build_headers(self, prompt):\n        raise KeyError('team')\n",
+            "mine.py:4",
+        ),
+    ],
+)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_mistake_in_the_users_own_class_is_named_where_it_stands(
+    locust: Locust, simulator: Simulator, code: str, says: str, workers: int
+) -> None:
+    server = simulator()
+    mine = locust.home / "mine.py"
+    mine.write_text(f"from llm_locust import OpenAIChatUser\n{code}")
+    forked = processes(workers) if workers else []
+    run = locust.run(*forked, "--host", server.base_url, "--rates", "5", *FAST, files=f"{mine},{LADDER}")
+    assert run.code == 2
+    assert says in run.stderr.splitlines()[-1]  # the last thing that is said
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("return ['1', 2]", "which is no stage"),
+        ("yield options.open_stage(-1)", "greater than 0"),
+        ("yield options.open_stage(1e9)", "arrivals in one stage"),
+        ("return 5", "cannot list its stages: TypeError"),
+    ],
+)
+def test_a_mistake_in_a_shape_is_named(locust: Locust, body: str, says: str) -> None:
+    mine = locust.home / "mine.py"
+    mine.write_text(
+        f"from llm_locust import StageShape\nclass Mine(StageShape):\n    def stages(self, options):\n        {body}\n"
+    )
+    run = locust.run("--host", "http://127.0.0.1:1", files=f"{CHAT},{mine}")
+    assert run.code == 2
+    assert says in run.stderr
+    assert "Traceback" not in run.stderr
+
+
 def test_a_run_folder_that_cannot_be_written_is_named(locust: Locust, simulator: Simulator) -> None:
     server = simulator()
     run = locust.run("--host", server.base_url, "--rates", "5", *FAST, "--run-dir", "/proc/runs")
@@ -287,11 +333,12 @@ def test_ctrl_c_twice_cancels_and_still_writes_and_judges(locust: Locust, simula
     assert run.folder.report_md.exists()
 
 
-def test_sigterm_ends_a_run_in_order(locust: Locust, simulator: Simulator) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_sigterm_and_a_closed_terminal_end_a_run_in_order(locust: Locust, simulator: Simulator, number: int) -> None:
     server = simulator(slots=32)
     process = locust.start("--headless", "--host", server.base_url, "--rates", "10", *LONG)
     until(lambda: rows_on_disk(locust) > 5, "rows")
-    process.terminate()
+    process.send_signal(number)
     run = locust.finish(process)
     run.assert_one_row_for_each_planned_arrival()
     assert run.manifest.state == "interrupted"
@@ -413,6 +460,8 @@ def test_a_wrong_key_is_not_shown_when_the_server_echoes_it(
     [
         (["--header", f"Authorization: Bearer {SECRET}"], "@env:"),
         (["--header", f"X-Api-Key: {SECRET}"], "@env:"),
+        (["--header", f"X-Team: {SECRET}"], "@env:"),
+        (["--host", f"http://127.0.0.1:1/v1?key={SECRET}"], "after ? or #"),
         (["--header", "no colon"], "Name: value"),
         (["--header", "X-Key: @env:NOT_SET_ANYWHERE"], "NOT_SET_ANYWHERE is not set"),
         (["--api-key-env", "NOT_SET_ANYWHERE"], "NOT_SET_ANYWHERE"),

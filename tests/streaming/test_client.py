@@ -21,6 +21,8 @@ from llm_locust.streaming import client as client_module
 from .responses import CHAT, HELLO, PLAIN, STOP, chunk, delta, head, response, sse, whole
 from .server import Peer, answer, serving
 
+pytestmark = pytest.mark.usefixtures("reading")
+
 GOOD = response(*PLAIN)
 LINUX = sys.platform.startswith("linux")
 
@@ -245,7 +247,7 @@ def test_a_stale_connection_is_retried_once_on_a_fresh_one(stale: Callable[[Peer
     with serving(stale, answer(GOOD)) as server:
         one = client(server.url())
         one.stream(chat(), deadline_s=10)
-        before_ns = one._clock.now_ns()
+        before_ns = one.clock.now_ns()
         reply = one.stream(chat(), deadline_s=10)
         assert server.connections == 2
         assert len(server.requests) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from itertools import pairwise
 from pathlib import Path
 
@@ -328,9 +329,22 @@ def test_a_connection_is_not_reusable(raw: bytes) -> None:
 
 def test_surplus_bytes_do_not_spoil_the_reply_before_them() -> None:
     assert replay(CHAT, (1, response(*PLAIN) + b"garbage")).finish().outcome is Outcome.OK
+    twice = replay(CHAT, (1, response(*PLAIN) * 2))
+    assert twice.finish().text == "Hello!"
+    assert not twice.reusable
     late = replay(CHAT, (1, response(*PLAIN)), (2, b"garbage"))
     assert late.finish().outcome is Outcome.OK
     assert not late.reusable
+
+
+@pytest.mark.parametrize("raw", [response(*PLAIN), response(*PLAIN)[:-9], b"SSH-2.0"], ids=["whole", "cut", "not HTTP"])
+def test_a_reply_that_was_read_leaves_nothing_to_the_garbage_collector(raw: bytes) -> None:
+    decoder = replay(CHAT, (1, raw))
+    decoder.close(2)
+    decoder.finish()
+    framing = weakref.ref(decoder._framing)
+    del decoder
+    assert framing() is None
 
 
 # Real engines

@@ -48,6 +48,24 @@ def test_a_wake_that_sees_the_wall_clock_step_takes_user_time_once(wall: list[in
     assert times.clock_steps == 1
 
 
+def test_being_put_aside_between_the_readings_of_two_clocks_is_no_step(
+    wall: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = ReceiveTimes(Clock())
+    times.of(stamp(wall[0]))
+    readings = [wall[0] - 5_000_000, wall[0]]
+    monkeypatch.setattr(time, "time_ns", lambda: readings.pop(0) if len(readings) > 1 else readings[0])
+    assert times.of(stamp(wall[0] - 40_000)) == (wall[0] - 40_000, 40_000)
+    assert times.of(stamp(wall[0] - 40_000)) == (wall[0] - 40_000, 40_000)
+    assert times.clock_steps == 0
+
+
+def test_one_wake_serves_many_stamps(wall: list[int]) -> None:
+    times = ReceiveTimes(Clock())
+    wall[0] += 3_600_000_000_000
+    assert times.wake() == -3_600_000_000_000
+
+
 def test_a_stamp_is_never_later_than_its_reading(wall: list[int]) -> None:
     times = ReceiveTimes(Clock())
     assert times.of(stamp(wall[0] + 100)) == (wall[0], 0)

@@ -21,7 +21,10 @@ from .server import Peer, answer, serving
 
 GOOD = response(*PLAIN)
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command"),
+    pytest.mark.usefixtures("reading"),
+]
 
 
 class SelfMade(NamedTuple):

@@ -7,7 +7,6 @@ the table of ``dialects/__init__.py`` and a test.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
@@ -73,11 +72,14 @@ class Dialect(Protocol):
         """The content type of a streamed reply."""
 
     @property
-    def events(self) -> Callable[[], EventDecoder]:
-        """Makes the decoder of event boundaries, one per reply."""
+    def events(self) -> type[EventDecoder]:
+        """The decoder of event boundaries, one per reply."""
 
     def read_event(self, event: Event) -> Delta:
         """What one event of a stream carried.
+
+        Another string in place of one that becomes a delta's text must change that text and nothing else: streams are read
+        by what their events have in common.
 
         Raises:
             WrongDialect: it is not an event of this dialect.

@@ -56,7 +56,8 @@ class OpenAIStream:
             return Delta(error=error_message(chunk["error"]))
         if chunk.get("object") == "error":
             return Delta(error=error_message(chunk))
-        delta = Delta(counts=_counts(mapping(chunk.get("usage"))))
+        usage = chunk.get("usage")
+        delta = Delta(counts=_counts(mapping(usage)) if usage else None)
         choices = chunk.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if not isinstance(choice, dict):

@@ -26,9 +26,10 @@ class OpenAIChat(OpenAIStream):
 
 def _calls(content: dict[str, Any]) -> bool:
     """A tool call, or the older function call, of which at least a piece of the name or the arguments has come."""
-    tools = content.get("tool_calls")
+    tools, function_call = content.get("tool_calls"), content.get("function_call")
+    if not tools and not function_call:
+        return False
     calls = [mapping(tool).get("function") for tool in tools] if isinstance(tools, list) else []
     return any(
-        string(mapping(call).get("name")) or string(mapping(call).get("arguments"))
-        for call in (*calls, content.get("function_call"))
+        string(mapping(call).get("name")) or string(mapping(call).get("arguments")) for call in (*calls, function_call)
     )

@@ -1,0 +1,1 @@
+"""A fuzz target over the reply decoder, run by hand: ``python -m tests.fuzz``."""
