@@ -19,6 +19,7 @@ from llm_locust.arrivals import PROCESSES
 from llm_locust.dispatch import Bounds
 from llm_locust.records import Prices, Requirements, StageSpec, UsageError, parse_slo
 from llm_locust.records.facts import NO_FACTS, Facts, read_facts
+from llm_locust.records.gates import format_gate, parse_gates
 from llm_locust.users.headers import parse_headers
 
 GROUP = "LLM options"
@@ -38,6 +39,8 @@ class Option(NamedTuple):
     metavar: str | None
     meaning: str
     repeated: bool = False
+    several: bool = False
+    """Repeated, and several values may follow one flag."""
 
     @property
     def name(self) -> str:
@@ -83,6 +86,15 @@ OPTIONS: tuple[Option, ...] = (
         "LIMITS",
         "Latency limits per request in milliseconds, judged jointly, e.g. ttft=500,tpot=100,e2e=3000",
     ),
+    Option(
+        "--gate",
+        None,
+        "GATE ...",
+        "What a stage must hold to pass, instead of the defaults: 'ttft_p95<=1000' 'attainment>=0.99' 'http_503=0' "
+        "'faq:ttft_p95<=800', or a TOML file of them; fixed before load",
+        True,
+        True,
+    ),
     Option("--model", None, "NAME", "Model to ask for. Default: the first that the server lists"),
     Option("--max-tokens", "128", "N", "Output limit of requests whose prompt names none"),
     Option(
@@ -127,6 +139,8 @@ def add_options(parser: LocustArgumentParser) -> None:
         common = {"env_var": option.variable, "help": option.meaning + _default_note(option)}
         if option.metavar is None:
             action = group.add_argument(option.flag, action="store_true", default=False, **common)
+        elif option.several:
+            action = group.add_argument(option.flag, metavar="GATE", action="extend", nargs="+", **common)
         elif option.repeated:
             action = group.add_argument(option.flag, metavar=option.metavar, action="append", **common)
         else:
@@ -152,6 +166,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_in_flight: int | None
     deadline_s: float
     slo: dict[str, float]
+    gates: list[str]
     model: str | None
     max_tokens: int
     prompts: str | None
@@ -232,6 +247,7 @@ def read_options(namespace: Namespace) -> RunOptions:
         max_in_flight=_whole(namespace, "max_in_flight", at_least=1),
         deadline_s=_required(_seconds(namespace, "deadline")),
         slo=slo,
+        gates=[format_gate(gate) for gate in parse_gates(_list(namespace, "gate"))],
         model=_given(namespace, "model"),
         max_tokens=_required(_whole(namespace, "max_tokens", at_least=1)),
         prompts=_given(namespace, "prompts"),

@@ -117,6 +117,7 @@ def set_up_run(
         streaming=options.streaming,
         tls_verified=None if host.startswith("http://") else not options.insecure,
         slo=options.slo,
+        gates=options.gates,
         facts=combine(
             options.facts, {"engine": facts.engine, "engine_version": facts.version, "model_id": options.model}
         ),

@@ -10,12 +10,14 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from llm_locust.analysis.evidence_files import write_records
 from llm_locust.analysis.goodput import judge
 from llm_locust.analysis.judgement import judge_run
 from llm_locust.analysis.merge import Merged, merge
 from llm_locust.analysis.merged_file import read_merged, write_merged
 from llm_locust.analysis.raw_files import PLAN, REQUESTS, Progress, RawRows, Step, find_files, read_rows
 from llm_locust.records import UNATTEMPTED, Manifest, Outcome, RunFolder, format_slo
+from llm_locust.records.facts import Facts
 from llm_locust.records.gates import GateSpec, format_gate, parse_gate
 from llm_locust.records.summary import Reconciliation, RunSummary, WhenSet
 from llm_locust.report.markdown import render_markdown
@@ -56,13 +58,14 @@ def merge_run(path: Path | str, others: Iterable[Path] = (), progress: Progress 
     summary = judge_run(manifest, rows, merged.gaps_us, reconciliation, manifest.slo, gates=manifest_gates(manifest))
     write_merged(folder.merged, rows, merged.gaps_us, progress)
     summary.save(folder.summary)
+    write_records(folder, manifest, summary, Facts(manifest.facts, folder.manifest.name))
     _write(folder.report_md, render_markdown(summary))
     return Reported(summary, folder.report_md)
 
 
 def manifest_gates(manifest: Manifest) -> list[GateSpec]:
     """The gates that were fixed before load; none when the defaults were to stand."""
-    return [parse_gate(text) for text in getattr(manifest, "gates", [])]
+    return [parse_gate(text) for text in manifest.gates]
 
 
 def report_run(
