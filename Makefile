@@ -1,4 +1,4 @@
-# make demo | make demo-llama | make test | make lint | make types. Needs Python >= 3.11 and make, nothing else.
+# make demo | make demo-llama | make test | make lint | make types | make bench. Needs Python >= 3.11 and make, nothing else.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -6,7 +6,7 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 RUN_DIR ?= runs
 
-.PHONY: demo demo-llama test lint format types clean
+.PHONY: demo demo-llama test lint format types bench clean
 
 demo: $(VENV)/.installed
 	$(PY) -m llm_locust demo --run-dir $(RUN_DIR)
@@ -50,6 +50,10 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	$(PIP) -e '.[dev]'
 	-$(MAKE) --no-print-directory $(VENV)/.installed-llama
 	@touch $@
+
+# A benchmark, never a test: needs gcc, and two cores with nothing else to do. BENCH_ARGS="--quick" for a short one.
+bench: $(VENV)/.installed-dev
+	$(PY) -m benchmarks $(BENCH_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

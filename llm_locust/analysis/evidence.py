@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from llm_locust.analysis.evidence_grade import grade
+from llm_locust.analysis.gates import gate_name
 from llm_locust.analysis.judgement import points
 from llm_locust.records import NS_PER_S, Manifest, StageManifest
 from llm_locust.records.evidence import (
@@ -90,6 +91,7 @@ def evidence_record(
         workload_kind=manifest.workload.kind,
         dataset_source=manifest.workload.source or None,
         workload_sha256=manifest.workload.sha256,
+        slices=[part.name for part in stage.slices],
         arrival_mode=stage.mode,
         arrival_process=stage.arrivals,
         streaming=manifest.streaming,
@@ -157,7 +159,7 @@ def evidence_record(
         in_flight_at_window_end=stage.in_flight_at_window_end,
         gates=[
             RecordGate(
-                name=gate.name,
+                name=gate_name(gate),
                 relation=gate.relation,
                 limit=gate.limit,
                 value=gate.value,
@@ -168,7 +170,7 @@ def evidence_record(
             for gate in stage.verdict.gates
             if gate.applicable
         ],
-        gates_set=summary.limits_set,
+        gates_set="after" if "after" in (summary.limits_set, summary.gates_set) else "before",
         result=result,
         result_strength=stage.verdict.strength,
         verdict=stage.verdict.sentence,

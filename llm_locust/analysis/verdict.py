@@ -48,7 +48,7 @@ def judge_stage(stage: StageSummary, chosen: Sequence[GateSpec] = ()) -> StageVe
     if stage.measured == 0:
         return verdict("undetermined", "nothing was due inside the measurement window: only warm-up or cool-down ran")
     if stage.interrupted is not None:
-        sofar = f"{number(stage.seconds)} s of the window were measured: {_shown(stage, gates)}"
+        sofar = f"{number(stage.seconds)} s of the window were measured: {_so_far(stage)}"
         return verdict("undetermined", f"cut short ({stage.interrupted}); {sofar}")
     asked = [gate for gate in gates if gate.applicable]
     failed = [gate for gate in asked if gate.passed is False]
@@ -80,6 +80,17 @@ def needs_words(requests: int | None, seconds: float | None, measured: int) -> s
         return None
     long = f", a window of {number(seconds)} s at this rate" if seconds is not None else ""
     return f"too few samples ({measured}): to sign it, at least {requests} are needed{long}"
+
+
+def _so_far(stage: StageSummary) -> str:
+    """What there is of a stage that was cut short: counts, since shares would hold the cut against the server."""
+    ours = ("cancelled", "not_sent")
+    parts = [f"{stage.successful} of {stage.measured} ok"]
+    parts += [f"{stage.outcomes[name]} {name.replace('_', ' ')}" for name in ours if stage.outcomes.get(name)]
+    failed = stage.failed - sum(stage.outcomes.get(name, 0) for name in ours)
+    if failed:
+        parts.append(f"{failed} failed")
+    return ", ".join(parts)
 
 
 def _shown(stage: StageSummary, gates: list[Gate]) -> str:

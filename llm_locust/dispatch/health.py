@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+import gc
 import time
 
 import gevent
 import psutil
+
+QUIET_THRESHOLDS = (50_000, 20, 100)
+
+
+class QuietCollector:
+    """Keeps the garbage collector from pausing a stage: what is there at its start is never looked at again.
+
+    A full collection costs 20 to 60 ms, in which nothing is sent or read.
+    """
+
+    def __init__(self) -> None:
+        self._before = gc.get_threshold()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*QUIET_THRESHOLDS)
+
+    def close(self) -> None:
+        """As it was before."""
+        gc.set_threshold(*self._before)
+        gc.unfreeze()
 
 
 class LoopMonitor:

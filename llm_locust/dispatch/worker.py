@@ -13,7 +13,7 @@ import gevent
 from gevent.event import Event
 from locust.runners import Runner, WorkerRunner
 
-from llm_locust.dispatch.health import LoopMonitor
+from llm_locust.dispatch.health import LoopMonitor, QuietCollector
 from llm_locust.dispatch.link import Link
 from llm_locust.dispatch.messages import (
     Ack,
@@ -193,7 +193,7 @@ class WorkerAgent:
         run = self._run
         if run is None:
             return
-        monitor = LoopMonitor()
+        monitor, collector = LoopMonitor(), QuietCollector()
         try:
             while not stage.over.wait(PROGRESS_S):
                 self._link.send(stage.progress(*monitor.take()))
@@ -209,6 +209,7 @@ class WorkerAgent:
             )
         finally:
             monitor.close()
+            collector.close()
 
     def _wake_users(self) -> None:
         self._stage_changed.set()

@@ -16,6 +16,7 @@ from llm_locust.plugin.options import RunOptions
 from llm_locust.plugin.run_setup import user_choices
 from llm_locust.plugin.shape import StageShape
 from llm_locust.records import Clock, StageSpec, UsageError
+from llm_locust.records.gates import parse_gate
 from llm_locust.records.run import RunSpec
 from llm_locust.streaming import StreamClient, StreamRequest
 from llm_locust.streaming.redaction import safe_line
@@ -73,6 +74,7 @@ def dry_run(environment: Environment, options: RunOptions, width: int) -> str:
         max_in_flight=options.max_in_flight,
         prices=options.prices,
         requirements=options.requirements,
+        gates=[parse_gate(gate) for gate in options.gates],
         streaming=options.streaming,
     )
     return preview_text(ahead, width=width)

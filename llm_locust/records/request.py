@@ -101,21 +101,25 @@ STRING_COLUMNS = frozenset(
 """Columns that hold text; every other column holds an integer (booleans as 1 and 0) or nothing."""
 
 
-def _cell(value: Any) -> Any:
-    if value is True:
-        return 1
-    if value is False:
-        return 0
-    if isinstance(value, list):
-        return " ".join(map(str, value))
-    return value  # csv writes None as an empty cell
+_FLAGS = tuple(COLUMNS.index(name) for name in ("cold", "reused", "first_coalesced"))
+_GAPS = COLUMNS.index("gaps_us")
+"""The only columns whose cell is not their value as it stands (csv writes ``None`` as an empty cell)."""
+
+
+def _cells(record: RequestRecord) -> list[Any]:
+    cells = list(msgspec.structs.astuple(record))
+    for place in _FLAGS:
+        if cells[place] is not None:
+            cells[place] = int(cells[place])
+    if cells[_GAPS] is not None:
+        cells[_GAPS] = " ".join(map(str, cells[_GAPS]))
+    return cells
 
 
 def encode_rows(records: Iterable[RequestRecord]) -> str:
     """The CSV lines (no header) of the records, each ended by a newline."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([_cell(getattr(record, name)) for name in COLUMNS] for record in records)
+    csv.writer(text, lineterminator="\n").writerows(map(_cells, records))
     return text.getvalue()
 
 

@@ -60,7 +60,10 @@ def requirement_lines(summary: RunSummary) -> list[str]:
     """What was required of the run and whether it was met, a line each."""
     answer = {True: "met", False: "NOT met", None: "cannot be told: what decides it is invalid or undetermined"}
     after = {"before": "", "after": " (set after the run)"}
-    return [f"Required{after[r.set_]}: {r.text}: {answer[r.met]}" for r in summary.requirements]
+    passes = [stage for stage in summary.stages if stage.verdict.result == "pass"]
+    weak = any(stage.verdict.strength == "candidate" for stage in passes)
+    few = ", by a candidate: too few requests to sign it" if weak else ""
+    return [f"Required{after[r.set_]}: {r.text}: {answer[r.met]}{few if r.met else ''}" for r in summary.requirements]
 
 
 def missing_file(worker: int) -> str:

@@ -34,6 +34,7 @@ def test_the_bound_is_5_ms_or_1_percent_of_the_smallest_limit() -> None:
     assert lag_bound_ms({}) == 5.0
     assert lag_bound_ms({"ttft": 100.0, "e2e": 30_000.0}) == 5.0
     assert lag_bound_ms({"ttft": 1000.0, "e2e": 30_000.0}) == 10.0
+    assert lag_bound_ms({"ttft": 1000.0, "tpot": 50.0, "max_gap": 200.0}) == 10.0  # tokens do not know when it was sent
 
 
 def test_a_generator_on_time_is_valid(run: RunBuilder, stage: StageBuilder) -> None:
@@ -52,7 +53,7 @@ def test_two_late_of_200_are_within_p99_and_three_are_not(run: RunBuilder, stage
     assert health(run).valid
     stage.request(5, lag=50)
     found = health(run)
-    assert found.reasons == ["dispatch was late: lag P99 50.0 ms, over 10 ms"]
+    assert found.reasons == ["dispatch was late: 3 of 201 arrivals by more than 10 ms (lag P99 50.0 ms)"]
     verdict = stage_of(run).verdict
     assert verdict.result == "invalid"
     assert verdict.strength is None
@@ -95,6 +96,25 @@ def test_first_outputs_in_a_shared_read_must_stay_under_1_percent(
     stage.requests(200 - shared)
     stage.requests(shared, first_coalesced=True)
     assert health(run).valid is valid
+
+
+@pytest.mark.parametrize(("late", "valid"), [(1, True), (2, False)])
+def test_of_few_requests_one_late_or_shared_is_noted_and_two_void_the_stage(
+    run: RunBuilder, stage: StageBuilder, late: int, valid: bool
+) -> None:
+    stage.requests(20 - late)
+    stage.requests(late, lag=50, first_coalesced=True, first=0.01)
+    found = health(run)
+    assert found.valid is valid
+    assert len(found.notes if valid else found.reasons) == 2
+
+
+def test_what_became_of_lost_arrivals_is_not_held_against_their_dispatch(run: RunBuilder, stage: StageBuilder) -> None:
+    stage.requests(10)
+    stage.requests(10, recorded=False, first=0.05)
+    reasons = health(run).reasons
+    assert not any("dispatched" in reason for reason in reasons)
+    assert any("10 arrivals were lost" in reason for reason in reasons)
 
 
 def test_a_generator_error_voids_the_stage_even_in_the_warm_up(run: RunBuilder, stage: StageBuilder) -> None:

@@ -42,6 +42,7 @@ EXPECTED: dict[str, Any] = {
     "workload_kind": "representative",
     "dataset_source": "support log",
     "workload_sha256": "ab" * 32,
+    "slices": [],
     "arrival_mode": "open",
     "arrival_process": "poisson",
     "streaming": True,
