@@ -163,7 +163,7 @@ def test_a_stage_becomes_its_record_and_what_is_not_known_is_null() -> None:
     assert set(found) - set(EXPECTED) == {
         "environment", "image_digest", "weights_sha256", "quantization_dtype", "kv_cache_dtype", "tokenizer_revision",
         "chat_template_sha256", "interconnect", "parallelism", "gpu_residency", "cuda", "cpu", "ram_gb", "numa",
-        "power_limit_w", "replicas", "server_admission_cap", "prefix_caching", "batching_limits", "slices",
+        "power_limit_w", "replicas", "server_admission_cap", "prefix_caching", "batching_limits", 
         "max_active_sequences", "context_limit_tokens", "shared_prefix_share", "cold_share", "cache_state", "sampling",
         "quality_precondition", "quality_failures", "kv_cache_size_tokens", "kv_cache_max_concurrency",
         "startup_peak_memory_gb", "offload", "goodput_unavailable",
