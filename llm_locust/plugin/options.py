@@ -108,6 +108,7 @@ OPTIONS: tuple[Option, ...] = (
         "Environment variable that holds the API key on each worker. Default: LLM_LOCUST_API_KEY, then OPENAI_API_KEY",
     ),
     Option("--header", None, "'NAME: VALUE'", "A further request header; a secret as 'NAME: @env:VARIABLE'", True),
+    Option("--extra-body", None, "JSON", 'Fields for every request\'s body, e.g. \'{"temperature": 0, "seed": 1}\''),
     Option("--ca-file", None, "FILE", "PEM certificates to trust instead of the system's"),
     Option("--insecure", None, None, "Do not verify the server's certificate; said loudly, and recorded"),
     Option("--ready-timeout", "60", "SECONDS", "How long to wait for the server to be up before the first stage"),
@@ -173,6 +174,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     streaming: bool
     api_key_env: str | None
     headers: list[tuple[str, str]]
+    extra_body: dict[str, Any]
     ca_file: str | None
     insecure: bool
     ready_timeout_s: float
@@ -254,6 +256,7 @@ def read_options(namespace: Namespace) -> RunOptions:
         streaming=streaming,
         api_key_env=_given(namespace, "api_key_env"),
         headers=parse_headers(_list(namespace, "header")),
+        extra_body=_json_object(namespace, "extra_body"),
         ca_file=_given(namespace, "ca_file"),
         insecure=_flag_set(namespace, "insecure"),
         ready_timeout_s=_required(_seconds(namespace, "ready_timeout", allow_zero=True)),
@@ -319,6 +322,19 @@ def _number(namespace: Namespace, name: str, what: str) -> float | None:
     if not (math.isfinite(value) and value > 0):
         raise UsageError(f"{_flag(name)} {text!r}: must be {what}, a number greater than 0")
     return value
+
+
+def _json_object(namespace: Namespace, name: str) -> dict[str, Any]:
+    text = _given(namespace, name)
+    if text is None:
+        return {}
+    try:
+        found: dict[str, Any] = msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise UsageError(
+            f"{_flag(name)}: not a JSON object ({error}); write for example '{{\"temperature\": 0}}'"
+        ) from None
+    return found
 
 
 def _flag(name: str) -> str:

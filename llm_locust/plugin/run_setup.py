@@ -96,6 +96,7 @@ def set_up_run(
         streaming=options.streaming,
         api_key_env=options.api_key_env,
         headers=options.headers,
+        extra_body=options.extra_body,
         ca_file=str(Path(options.ca_file).resolve()) if options.ca_file else None,
         insecure=options.insecure,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+from typing import Any
 
 import gevent
 from gevent.event import Event
@@ -59,6 +60,7 @@ class Plugin:
         self.headers: dict[str, str] = {}
         """What every request of the current run carries: the key, and ``--header``."""
         self.streaming = True
+        self.extra_body: dict[str, Any] = {}
         self._agent: WorkerAgent | None = None
         if isinstance(runner, WorkerRunner | LocalRunner):
             self._agent = WorkerAgent(runner, self._builders, self._connect, self._observe)
@@ -185,7 +187,7 @@ class Plugin:
         key_here = self._read_headers(options)
         facts = wait_for_server(host, self.headers, options)
         run, manifest = set_up_run(self._environment, options, host, facts)
-        self.model, self.streaming = run.model, run.streaming
+        self._take_over(run)
         check_one_of_each(run, self._builders().values(), facts, self._clock, key_here=key_here)
         return RunController(
             self._link,
@@ -283,9 +285,13 @@ class Plugin:
         return {user.__name__: user(self._environment) for user in llm_users(self._environment)}
 
     def _connect(self, run: RunSpec, clock: Clock) -> StreamClient:
-        self.model, self.streaming = run.model, run.streaming
+        self._take_over(run)
         self.headers = request_headers(run.api_key_env, run.headers)
         return connect(run, clock)
+
+    def _take_over(self, run: RunSpec) -> None:
+        """What users ask for while they make requests."""
+        self.model, self.streaming, self.extra_body = run.model, run.streaming, run.extra_body
 
     def _observe(self, record: RequestRecord, reply: Reply | None, builder: RequestBuilder) -> None:
         assert isinstance(builder, LLMUser)

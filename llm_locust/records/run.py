@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 API_KEY_VARIABLES = ("LLM_LOCUST_API_KEY", "OPENAI_API_KEY")
@@ -46,6 +48,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The environment variable that holds the key on each worker; ``None`` for the usual ones."""
     headers: list[tuple[str, str]] = []
     """Further headers, as the person gave them: a value ``@env:NAME`` is read on each worker."""
+    extra_body: dict[str, Any] = {}
+    """Fields put into every request's body, over what the user class says."""
     ca_file: str | None = None
     """PEM certificates to trust instead of the system's, at this path on every worker."""
     insecure: bool = False

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 from locust import User, task
 
+from llm_locust.records import UsageError
 from llm_locust.streaming import StreamRequest
 from llm_locust.workload import Prompt
 
@@ -17,6 +18,7 @@ class Session(Protocol):
     model: str | None
     headers: dict[str, str]
     streaming: bool
+    extra_body: dict[str, Any]
 
     def turn(self, user: LLMUser) -> None:
         """One task execution of a user."""
@@ -47,7 +49,9 @@ class LLMUser(User):
 
     def build_request(self, prompt: Prompt, request_id: str) -> StreamRequest:
         """The whole request: body, headers, and the id under which the server can log it."""
-        body = self.build_body(prompt)
+        body = {**self.build_body(prompt), **self._session.extra_body}
+        if body.get("n", 1) != 1:
+            raise UsageError(f"the body asks for n={body['n']} choices: a request has one reply, ask for more requests")
         if not self._session.streaming:
             body = {name: value for name, value in body.items() if name != "stream_options"} | {"stream": False}
         return StreamRequest(

@@ -58,6 +58,9 @@ def test_a_field_left_empty_in_the_web_form_means_its_default() -> None:
         ({"max_tokens": "0"}, "at least 1"),
         ({"arrivals": "uniform"}, "poisson"),
         ({"slo": "ttft=0"}, "positive"),
+        ({"extra_body": "temperature=0"}, "not a JSON object"),
+        ({"extra_body": "[1]"}, "not a JSON object"),
+        ({"gate": "ttft_p95<=fast"}, "ttft_p95"),
     ],
 )
 def test_a_wrong_value_is_refused_with_what_is_allowed(given: dict[str, str], says: str) -> None:

@@ -15,11 +15,13 @@ from llm_locust.workload import Prompt
 PROMPT = Prompt(index=0, prompt="hello", max_tokens=7)
 
 
-def user(kind: type[LLMUser], streaming: bool = True) -> LLMUser:
+def user(kind: type[LLMUser], streaming: bool = True, extra: dict[str, Any] | None = None) -> LLMUser:
     class Concrete(kind):  # type: ignore[misc,valid-type]
         pass
 
-    plugin = SimpleNamespace(model="m", headers={"Authorization": "Bearer k"}, streaming=streaming)
+    plugin = SimpleNamespace(
+        model="m", headers={"Authorization": "Bearer k"}, streaming=streaming, extra_body=extra or {}
+    )
     return Concrete(SimpleNamespace(llm_locust=plugin))
 
 
@@ -53,6 +55,16 @@ def test_without_streaming_the_whole_reply_is_asked_for_whatever_the_body_says(k
     assert body(made)["stream"] is False
     assert "stream_options" not in body(made)
     assert made.build_request(PROMPT, "r").streamed is False
+
+
+def test_extra_fields_go_into_every_body_and_overrule_it() -> None:
+    made = user(OpenAIChatUser, extra={"seed": 1, "max_tokens": 3})
+    assert (body(made)["seed"], body(made)["max_tokens"], body(made)["stream"]) == (1, 3, True)
+
+
+def test_more_than_one_choice_is_refused() -> None:
+    with pytest.raises(UsageError, match="n=2"):
+        body(user(OpenAIChatUser, extra={"n": 2}))
 
 
 def test_the_key_comes_from_the_first_variable_that_is_set() -> None:
