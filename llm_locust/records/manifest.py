@@ -145,9 +145,14 @@ class Manifest(msgspec.Struct, kw_only=True):
         except FileNotFoundError:
             raise UsageError(f"{path.parent} is not a run folder: it has no {path.name}") from None
         try:
-            found = msgspec.json.decode(raw, type=dict[str, Any]).get("schema_version")
+            written = msgspec.json.decode(raw, type=dict[str, Any])
+            found = written.get("schema_version")
             if found != SCHEMA_VERSION:
-                raise UsageError(f"{path}: schema {found!r}, but this version reads {SCHEMA_VERSION}")
+                by = f" ({v})" if (v := (written.get("versions") or {}).get("llm-locust")) else ""
+                raise UsageError(
+                    f"{path}: schema {found!r}, but this version reads {SCHEMA_VERSION}: "
+                    f"use the version of llm-locust that wrote it{by}"
+                )
             return msgspec.json.decode(raw, type=Manifest)
         except msgspec.MsgspecError as error:
             raise UsageError(f"{path}: not a manifest: {error}") from None
