@@ -166,7 +166,9 @@ def _of_batch(figures: BatchFigures, gates: list[Gate], prefix: str) -> list[Fai
             if limit.missed:
                 add(limit.name, f"{limit.missed} of {limit.judged} over {number(limit.limit_ms)} ms", limit.missed)
     if figures.failed and failed.keys() & {"attainment", "error_rate", "goodput"}:
-        add("error_rate", f"{figures.failed} of {figures.measured} failed: {counts(bad)}", figures.failed)
+        # Of a stage that ran its time, only the cap leaves arrivals unsent: that is this run's choice, not the server's.
+        cap = ", held back by this run's own --max-in-flight" if bad.get("not_sent") else ""
+        add("error_rate", f"{figures.failed} of {figures.measured} failed: {counts(bad)}{cap}", figures.failed)
     for name, gate in failed.items():
         figure = gate_figure(name)
         kind = figure.kind if figure is not None else "count"

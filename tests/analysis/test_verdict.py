@@ -185,6 +185,17 @@ def test_a_run_without_stages_has_a_verdict(run: RunBuilder) -> None:
     assert exit_code(summary) == 2
 
 
+def test_arrivals_that_our_own_cap_held_back_fail_the_stage_and_name_the_cap(run: RunBuilder) -> None:
+    stage = run.stage(rate=2)
+    stage.requests(60)
+    for n in range(60):
+        stage.request(30 + n / 2.5, outcome="not_sent", sent_ns=None, phase="measure")
+    (found,) = judged(run).stages
+    assert found.verdict.result == "fail"
+    (error_rate,) = (d for d in found.verdict.failing_dimensions if d.name == "error_rate")
+    assert error_rate.detail.endswith("60 not_sent, held back by this run's own --max-in-flight")
+
+
 def test_a_stage_cut_short_is_judged_on_what_was_measured_and_undetermined(run: RunBuilder) -> None:
     stage = run.stage(rate=2, interrupted="Ctrl-C")
     stage.manifest.window_end_ns = stage.manifest.arrivals_end_ns = stage.window_start_ns + 30 * NS_PER_S
