@@ -205,10 +205,10 @@ class StageRun:
             self.in_flight += 1
             self._perform(ready)
 
-    def _make(self, record: RequestRecord, builder: RequestBuilder) -> _Ready | None:
+    def _make(self, record: RequestRecord, builder: RequestBuilder, prompt: Prompt | None = None) -> _Ready | None:
         """The request of an arrival; ``None`` when it could not be made, and the record says so."""
         try:
-            prompt = self._describe(record)
+            prompt = prompt or self._describe(record)
             request = builder.build_request(prompt, record.request_id)
         except Exception as error:
             self._our_fault(record, error)
@@ -257,7 +257,7 @@ class StageRun:
                 session=record.session,
             )
         )
-        if (ready := self._make(record, builder)) is not None:
+        if (ready := self._make(record, builder, prompt)) is not None:
             self._issue(ready).join()
 
     # --- one request -----------------------------------------------------------------------------------------------
