@@ -13,6 +13,7 @@ from llm_locust.dispatch.row_file import RowFile
 from llm_locust.records import PlanRow, RequestRecord, RunFolder, encode_plan_rows, encode_rows
 from llm_locust.records.plan import plan_header_line
 from llm_locust.records.request import header_line
+from llm_locust.streaming.turns import give_way
 
 BATCH_BYTES = 256_000
 """Largest message: more delays heartbeats."""
@@ -68,7 +69,7 @@ class Recorder:
             lines = encode_rows(self._buffer.popleft() for _ in range(min(SLICE, len(self._buffer))))
             self._write(self._requests, lines)
             self._enqueue(lines, issued=False)
-            gevent.sleep(0)
+            give_way()
         self._write(self._requests, "")
         self._ship()
 

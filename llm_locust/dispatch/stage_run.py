@@ -24,6 +24,7 @@ from llm_locust.records import NS_PER_S, Outcome, PlanRow, RequestRecord
 from llm_locust.records.run import request_id
 from llm_locust.streaming import Cancelled, Reply, StreamRequest
 from llm_locust.streaming.redaction import safe_line
+from llm_locust.streaming.turns import Turnstile, give_way
 from llm_locust.workload import Prompt
 
 logger = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class StageRun:
         self._max_output_tokens = prepare.max_output_tokens
         self._deadline_ns = round(run.spec.deadline_s * NS_PER_S)
         self._group = Group()
+        self._turns = Turnstile()
         self._streaming: set[gevent.Greenlet[..., None]] = set()
         self._making = 0
         """Arrivals whose request is being made."""
@@ -158,8 +160,8 @@ class StageRun:
             self._making += 1
             self._group.spawn(self._take_up, record, run.builders[record.user])
             unyielded += 1
-            if unyielded % 16 == 0:  # late already: let the requests out, catching up must not hold them back further
-                gevent.sleep(0)
+            if unyielded % 4 == 0:  # late already: let the requests out, catching up must not hold them back further
+                give_way()
 
     def _withdraw_from(self, position: int) -> None:
         """Arrivals ended early: planned warm-up and window arrivals are accounted for, cool-down ones never were due."""
@@ -224,6 +226,9 @@ class StageRun:
 
         The request runs in a greenlet of its own, so that a user whom Locust removes leaves no request without record.
         """
+        self._turns.wait()
+        if not self.accepting:
+            return
         run = self._run
         index = self.spec.first_index + run.worker + self.taken * run.stride
         self.taken += 1

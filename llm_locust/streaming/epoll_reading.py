@@ -9,6 +9,10 @@ keeps it. The greenlet that waits for a reply runs again when the reply needs no
 * A descriptor may be closed and given out again while a batch still names it. No greenlet runs during a batch (waiting
   ones are woken after it), so a stream in the table owns its descriptor; should it not be ready, the read says so.
 * A batch is bounded and there is one for each turn of the hub, so that dispatch has its turn between two batches.
+* Waking costs more than reading. The kernel has stamped what came, so with thousands of reads a second the epoll is not
+  watched but looked into every millisecond: a quarter of the work saved is a quarter more that the worker can take.
+* A closed loop's replies may end all at once, and each has half a millisecond of work behind it: their greenlets are woken
+  a few a turn, or what comes meanwhile would be read late.
 * The epoll is made at the first read, in the process that reads: workers fork after locustfiles were imported.
 """
 
@@ -31,13 +35,20 @@ from llm_locust.records import NS_PER_S
 from llm_locust.streaming.connection import Connection
 from llm_locust.streaming.receive_times import ANCILLARY_BYTES, SO_TIMESTAMPNS, ReceiveTimes
 from llm_locust.streaming.reception import Reception
+from llm_locust.streaming.turns import Turnstile
 
 logger = logging.getLogger(__name__)
 
 READ_BYTES = 16384
 """Enough for many events; what does not fit is read in the next batch."""
-BATCH = 128
-"""Streams read in one turn of the hub: about a millisecond."""
+BATCH = 64
+"""Streams read in one turn of the hub: some 0.8 ms, for so long nothing else is done."""
+GATHER_S = 0.001
+"""How long to let reads gather when there are many; libev's timers make it a millisecond."""
+GATHER_FROM = 5000
+"""Reads a second from which they are let gather."""
+GATHER_BELOW = 200
+"""Reads a second and stream above which they are not: two of one stream would meet, and share the stamp of the later."""
 LOOK_S = 0.1
 """How often quiet streams and the watcher are looked after."""
 LOOK_READS = 128
@@ -74,6 +85,11 @@ class EpollReading:
         self._epoll: Any = None
         self._watcher: Any = None
         self._look: Any = None
+        self._pause: Any = None
+        self._ended = Turnstile()
+        self._gathering = False
+        self._reads = 0
+        """Since the last look."""
         self._hub: Any = None
         self._process = 0
         self._closed = False
@@ -99,18 +115,25 @@ class EpollReading:
 
     def _on_ready(self) -> None:
         try:
-            self._read_batch()
+            count = self._read_batch()
+            if self._streams:
+                self._watch(gather=self._gathering and count < BATCH)
         except Exception as error:  # not of one stream: every request says so, and the next one begins anew
             for stream in list(self._streams.values()):
                 self._fail(stream, error)
             self._close_epoll()
 
-    def _read_batch(self) -> None:
-        """The hot path, a few microseconds for each read: hence inline what reads better elsewhere."""
+    def _read_batch(self) -> int:
+        """Read what is ready, at most :data:`BATCH`, and say how many that were.
+
+        The hot path, a few microseconds for each read: hence inline what reads better elsewhere.
+        """
         shift_ns = self._times.wake()
         anchor_ns = self._times.anchor_ns
         streams = self._streams
-        for descriptor, _ in self._epoll.poll(0, BATCH):
+        ready = self._epoll.poll(0, BATCH)
+        self._reads += len(ready)
+        for descriptor, _ in ready:
             stream = streams.get(descriptor)
             if stream is None:
                 continue
@@ -143,6 +166,7 @@ class EpollReading:
                 continue
             except Exception as error:
                 self._fail(stream, error)
+        return len(ready)
 
     def _on_look(self) -> None:
         """Settle what streams that have gone quiet left unsettled, and see that the watcher lives."""
@@ -159,7 +183,9 @@ class EpollReading:
                 except Exception as error:
                     self._fail(stream, error)
             stream.kept = len(reads)
-        if self._streams and not self._watcher.active:
+        rate, self._reads = self._reads / LOOK_S, 0
+        self._gathering = rate > GATHER_FROM and rate < GATHER_BELOW * len(self._streams)
+        if self._streams and not self._watcher.active and not self._pause.active:
             logger.error("the hub had stopped watching the streams; watching them again")
             self._watcher.start(self._on_ready)
 
@@ -175,9 +201,20 @@ class EpollReading:
 
     def _wake(self, stream: _Stream) -> None:
         self._remove(stream)
-        self._hub.loop.run_callback(stream.waiter.switch, None)
+        self._ended.call(stream.waiter.switch)
 
     # The table, the epoll and the watcher.
+
+    def _watch(self, *, gather: bool) -> None:
+        """Be called when the next read is there, or after a pause in which reads gather."""
+        if gather == self._pause.active:
+            return
+        if gather:
+            self._watcher.stop()
+            self._pause.again(self._on_ready, update=True)  # start() would go on with what was left of the last pause
+        else:
+            self._pause.stop()
+            self._watcher.start(self._on_ready)
 
     def _add(self, stream: _Stream) -> None:
         if self._process != os.getpid():
@@ -198,6 +235,7 @@ class EpollReading:
         if not self._streams:
             # A watcher that waits for nothing would keep the hub from seeing that nothing is left to wait for.
             self._watcher.stop()
+            self._pause.stop()
             self._look.stop()
             if self._closed:
                 self._close_epoll()
@@ -209,11 +247,14 @@ class EpollReading:
         self._epoll = _new_epoll()
         self._watcher = self._hub.loop.io(self._epoll.fileno(), _READABLE)
         self._look = self._hub.loop.timer(LOOK_S, LOOK_S)
+        self._pause = self._hub.loop.timer(GATHER_S, GATHER_S)
+        self._gathering = False
 
     def _close_epoll(self) -> None:
         if self._epoll is not None and self._process == os.getpid():
             self._watcher.close()
             self._look.close()
+            self._pause.close()
             self._epoll.close()
         self._epoll = None
         self._process = 0

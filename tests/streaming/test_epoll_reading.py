@@ -309,3 +309,60 @@ def test_one_look_settles_so_much_and_the_next_goes_on() -> None:
         reading._on_look()
         left.append(sum(len(stream.reception.reads) for stream in reading._streams.values()))
     assert left == [450, 300, 150, 0]
+
+
+def test_many_reads_are_let_gather_and_nothing_of_them_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(epoll_reading, "GATHER_FROM", 0)
+    enough = Event()
+    sent: list[int] = []
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.send(head())
+        words = 0
+        while not enough.is_set():
+            peer.send(chunk(sse(delta(content="word "))))
+            words += 1
+            gevent.sleep(0.01)
+        sent.append(words)
+        peer.send(chunk(sse(delta("stop"))) + b"0\r\n\r\n")
+        peer.wait_closed()
+
+    with serving(script) as server:
+        one = client(server.url())
+        requests = [gevent.spawn(one.stream, ASK, deadline_s=10) for _ in range(3)]
+        gevent.sleep(0)
+        reading = reading_of(one)
+        while (
+            reading._pause is None or not reading._pause.active
+        ):  # a look finds reads, and no stream with many of them
+            gevent.sleep(0.005)
+        assert not reading._watcher.active
+        enough.set()
+        gevent.joinall(requests)
+        replies = [request.get() for request in requests]
+        assert [reply.outcome for reply in replies] == [Outcome.OK] * 3
+        assert sorted((reply.text or "").count("word ") for reply in replies) == sorted(sent)
+        assert (reading._watcher.active, reading._pause.active, reading._look.active) == (False, False, False)
+        one.close()
+
+
+def test_reads_of_few_fast_streams_are_never_let_gather(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on, asked = Event(), Event()
+    with serving(held(go_on, asked)) as server:
+        one = client(server.url())
+        request = gevent.spawn(one.stream, ASK, deadline_s=10)
+        asked.wait()
+        reading = reading_of(one)
+        per_look = epoll_reading.LOOK_S
+        for reads_a_second, gathered in ((199, False), (5001, False)):
+            reading._reads = round(reads_a_second * per_look)
+            reading._on_look()
+            assert reading._gathering is gathered
+        monkeypatch.setattr(epoll_reading, "GATHER_BELOW", 10_000)
+        reading._reads = round(5010 * per_look)
+        reading._on_look()
+        assert reading._gathering
+        go_on.set()
+        assert request.get().outcome is Outcome.OK
+        one.close()
