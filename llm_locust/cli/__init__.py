@@ -10,7 +10,21 @@ import click
 
 from llm_locust.records import UsageError
 
-COMMANDS = ("decode", "demo", "facts", "gate", "llama", "merge", "options", "paths", "report", "simulate", "validate")
+COMMANDS = (
+    "decode",
+    "demo",
+    "facts",
+    "gate",
+    "llama",
+    "merge",
+    "options",
+    "paths",
+    "report",
+    "simulate",
+    "telemetry",
+    "trace",
+    "validate",
+)
 """Subcommands: module ``llm_locust.cli.<name>`` with a click command of the same name, imported only when asked for."""
 
 
