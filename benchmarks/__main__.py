@@ -20,6 +20,12 @@ OPEN_RATES = [100.0, 250.0, 400.0, 800.0]
 CLOSED_USERS = [256, 1024]
 QUICK_RATES = [100.0, 400.0]
 PACE = Pace()
+SHORT = Pace(ttft_ms=20, itl_ms=10, tokens=8)
+"""Short replies: what a request costs, and hardly what its tokens do."""
+SHORT_RATES = [250.0, 500.0, 750.0, 1000.0, 1250.0, 1500.0, 1750.0, 2000.0, 2500.0, 3000.0]
+SHORT_SECONDS = 5.0
+SHORT_TRIES = 2
+"""A rate is given up when it was not valid so often."""
 QUIET_PERCENT = 2.0
 """A worker that waits for its core longer than this is not alone on it."""
 
@@ -53,7 +59,35 @@ def main() -> int:
                 print(f"\n{_measure(home, point, seconds, cores)}", flush=True)
             except RunFailed as failed:
                 print(f"\n{failed}", flush=True)
+        if options.rates is None and options.users is None and not options.quick:
+            for workers in (1, 2):
+                print(f"\n{_highest_valid(home, workers, cores)}", flush=True)
     return 0
+
+
+def _highest_valid(home: Path, workers: int, cores: list[int]) -> str:
+    """The highest rate of short replies at which a stage is still valid, up a ladder."""
+    highest, story = 0.0, ""
+    for rate in SHORT_RATES:
+        point = Point(rate_rps=rate, workers=workers)
+        for _ in range(SHORT_TRIES):
+            try:
+                found, _lowest = _run(home, point, SHORT, SHORT_SECONDS, cores)
+            except RunFailed as failed:
+                story = str(failed).splitlines()[0]
+                continue
+            story = f"{found.cpu_percent:.0f} % CPU, " + ("valid" if found.valid else "; ".join(found.reasons))
+            if found.valid:
+                highest = rate
+                break
+        if highest < rate:
+            break
+    shared = " (which share a core here)" if workers > max(1, len(cores) - 1) else ""
+    named = f"{workers} worker{'s' if workers > 1 else ''}{shared}"
+    return (
+        f"short replies of {SHORT.tokens} tokens, {named}: valid up to {highest:g} req/s; "
+        f"last tried {point.rate_rps:g}/s: {story}"
+    )
 
 
 def _points(options: argparse.Namespace) -> list[Point]:
@@ -65,21 +99,28 @@ def _points(options: argparse.Namespace) -> list[Point]:
 
 
 def _measure(home: Path, point: Point, seconds: float, cores: list[int]) -> str:
-    folder = home / point.label.replace("/", "-per-").replace(" ", "-")
-    folder.mkdir(exist_ok=True)
-    with truth_server(home, folder / "floor.csv", PACE, core=cores[0]) as server:
-        lowest = floor(home, server, PACE, concurrency=point.streams(PACE), core=cores[1])
-    with truth_server(home, folder / "truth.csv", PACE, core=cores[0]) as server:
+    return _told(point, *_run(home, point, PACE, seconds, cores))
+
+
+def _run(home: Path, point: Point, pace: Pace, seconds: float, cores: list[int]) -> tuple[Comparison, Floor]:
+    folder = Path(
+        tempfile.mkdtemp(prefix=point.label.replace("/", "-per-").replace(" ", "-").replace(",", ""), dir=home)
+    )
+    with truth_server(home, folder / "floor.csv", pace, core=cores[0]) as server:
+        lowest = floor(home, server, pace, concurrency=max(point.streams(pace), 1), core=cores[1])
+    own = cores[1:] if len(cores) <= 2 else cores[1 : 1 + point.workers]
+    rest = [core for core in cores[1:] if core not in own]
+    with truth_server(home, folder / "truth.csv", pace, core=cores[0]) as server:
         finished = run_point(
             point,
             server,
-            PACE,
+            pace,
             folder=folder,
             seconds=seconds,
-            worker_core=cores[1],
-            master_core=cores[2] if len(cores) > 2 else cores[0],
+            worker_cores=own,
+            master_core=rest[0] if rest else cores[0],
         )
-    return _told(point, compare(finished, folder / "truth.csv"), lowest)
+    return compare(finished, folder / "truth.csv"), lowest
 
 
 def _told(point: Point, found: Comparison, lowest: Floor) -> str:

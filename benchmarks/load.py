@@ -27,11 +27,13 @@ class Point:
 
     rate_rps: float | None = None
     users: int | None = None
+    workers: int = 1
 
     @property
     def label(self) -> str:
         """How the table names it."""
-        return f"open {self.rate_rps:g}/s" if self.rate_rps is not None else f"closed {self.users}"
+        what = f"open {self.rate_rps:g}/s" if self.rate_rps is not None else f"closed {self.users}"
+        return what if self.workers == 1 else f"{what}, {self.workers} workers"
 
     def streams(self, pace: Pace) -> int:
         """How many replies are under way at once, about."""
@@ -40,7 +42,7 @@ class Point:
 
 @dataclass(frozen=True)
 class CpuSample:
-    """What the worker had used by then."""
+    """What the workers had used by then, together."""
 
     at_ns: int
     cpu_s: float
@@ -63,9 +65,9 @@ class RunFailed(Exception):
 
 
 def run_point(
-    point: Point, server: Server, pace: Pace, *, folder: Path, seconds: float, worker_core: int, master_core: int
+    point: Point, server: Server, pace: Pace, *, folder: Path, seconds: float, worker_cores: list[int], master_core: int
 ) -> Finished:
-    """Run it, and keep the worker's CPU time as it was every 50 ms.
+    """Run it, and keep the workers' CPU time as it was every 50 ms. Each worker has a core; they share when there are few.
 
     Raises:
         RunFailed: there was no run.
@@ -88,26 +90,30 @@ def run_point(
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("LOCUST", "LLM_LOCUST", "OPENAI"))}
     master_log = folder / "locust-master.txt"
     with master_log.open("w") as log, (folder / "locust-worker.txt").open("w") as worker_log:
+        count = str(point.workers)
         master = pinned(
             master_core,
-            [*locust, "--master", "--expect-workers", "1", "--master-bind-port", master_port, *common, *load],
+            [*locust, "--master", "--expect-workers", count, "--master-bind-port", master_port, *common, *load],
             cwd=folder,
             env=environment,
             stdout=log,
             stderr=subprocess.STDOUT,
         )
-        worker = pinned(
-            worker_core,
-            [*locust, "--worker", "--master-port", master_port],
-            cwd=folder,
-            env=environment,
-            stdout=worker_log,
-            stderr=subprocess.STDOUT,
-        )
+        workers = [
+            pinned(
+                worker_cores[number % len(worker_cores)],
+                [*locust, "--worker", "--master-port", master_port],
+                cwd=folder,
+                env=environment,
+                stdout=worker_log,
+                stderr=subprocess.STDOUT,
+            )
+            for number in range(point.workers)
+        ]
         try:
-            samples = _watch(master, worker, limit_s=seconds + 90)
+            samples = _watch(master, workers, limit_s=seconds + 90)
         finally:
-            for process in (worker, master):
+            for process in (*workers, master):
                 if process.poll() is None:
                     process.kill()
                 process.wait(10)
@@ -117,16 +123,17 @@ def run_point(
     return Finished(RunFolder(runs[-1]), samples, master.returncode)
 
 
-def _watch(master: subprocess.Popen[str], worker: subprocess.Popen[str], *, limit_s: float) -> list[CpuSample]:
+def _watch(master: subprocess.Popen[str], workers: list[subprocess.Popen[str]], *, limit_s: float) -> list[CpuSample]:
     samples: list[CpuSample] = []
-    process = psutil.Process(worker.pid)
+    processes = [psutil.Process(worker.pid) for worker in workers]
     end = time.monotonic() + limit_s
     while master.poll() is None and time.monotonic() < end:
         try:
-            with process.oneshot():
-                used, memory = process.cpu_times(), process.memory_info()
-            waited_ns = int(Path(f"/proc/{worker.pid}/schedstat").read_text().split()[1])
-            samples.append(CpuSample(time.time_ns(), used.user + used.system, waited_ns / 1e9, memory.rss / 1e6))
+            used = [process.cpu_times() for process in processes]
+            memory = sum(process.memory_info().rss for process in processes)
+            waited_ns = sum(int(Path(f"/proc/{p.pid}/schedstat").read_text().split()[1]) for p in processes)
+            cpu_s = sum(times.user + times.system for times in used)
+            samples.append(CpuSample(time.time_ns(), cpu_s, waited_ns / 1e9, memory / 1e6))
         except (psutil.Error, OSError):
             pass
         time.sleep(SAMPLE_S)

@@ -9,13 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from llm_locust.analysis.search import BoundarySearch
     from llm_locust.plugin import RunOptions, StageShape, llm_request
     from llm_locust.records import RequestRecord, StageSpec, UsageError
-    from llm_locust.users import LLMUser, OpenAIChatUser, OpenAICompletionUser
+    from llm_locust.users import LLMUser, OllamaChatUser, OllamaGenerateUser, OpenAIChatUser, OpenAICompletionUser
     from llm_locust.workload import Prompt
 
 _HOMES = {
+    "BoundarySearch": "llm_locust.analysis.search",
     "LLMUser": "llm_locust.users",
+    "OllamaChatUser": "llm_locust.users",
+    "OllamaGenerateUser": "llm_locust.users",
     "OpenAIChatUser": "llm_locust.users",
     "OpenAICompletionUser": "llm_locust.users",
     "Prompt": "llm_locust.workload",
@@ -28,7 +32,10 @@ _HOMES = {
 }
 
 __all__ = [
+    "BoundarySearch",
     "LLMUser",
+    "OllamaChatUser",
+    "OllamaGenerateUser",
     "OpenAIChatUser",
     "OpenAICompletionUser",
     "Prompt",

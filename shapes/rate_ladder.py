@@ -1,4 +1,7 @@
-"""A ladder of arrival rates, one stage each, in the order given: ``--rates 0.5,1,2 --stage-time 60``."""
+"""A ladder of arrival rates, one stage each: ``--rates 0.5,1,2 --stage-time 60 --rounds 3``.
+
+``--requests N`` ends a stage after N measured requests instead, ``--shuffle`` gives every round an order of its own.
+"""
 
 from collections.abc import Iterator
 
@@ -9,5 +12,5 @@ class RateLadder(StageShape):
     def stages(self, options: RunOptions) -> Iterator[StageSpec]:
         if not options.rates_rps:
             raise UsageError("--rates is missing: the arrival rates to try, e.g. --rates 0.5,1,2 (requests per second)")
-        for rate_rps in options.rates_rps:
-            yield options.open_stage(rate_rps)
+        for number, rate_rps in options.in_rounds(options.rates_rps):
+            yield options.open_stage(rate_rps, round=number)

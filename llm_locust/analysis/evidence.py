@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,7 +11,10 @@ import msgspec
 from llm_locust.analysis.evidence_grade import grade
 from llm_locust.analysis.gates import gate_name
 from llm_locust.analysis.judgement import points
-from llm_locust.records import NS_PER_S, Manifest, StageManifest
+from llm_locust.analysis.server_facts import residency_facts, server_facts
+from llm_locust.analysis.server_figures import stage_telemetry
+from llm_locust.analysis.words import number
+from llm_locust.records import NS_PER_S, Manifest, StageManifest, UsageError
 from llm_locust.records.evidence import (
     FIXED_LIMITATIONS,
     NOT_READ,
@@ -19,7 +23,7 @@ from llm_locust.records.evidence import (
     RecordGenerator,
     StageTelemetry,
 )
-from llm_locust.records.facts import NO_FACTS, Facts, FactValue, combine
+from llm_locust.records.facts import NO_FACTS, Facts, combine
 from llm_locust.records.summary import Figure, RunSummary, StageSummary
 
 DRAIN_POLICY = "no arrivals; every request ends or meets its deadline before the next stage"
@@ -41,13 +45,10 @@ LATENCY_PERCENTILES: tuple[str, ...] = (
 """Percentiles of a record that may rest on too few requests."""
 
 
-def server_facts(manifest: Manifest) -> dict[str, FactValue | None]:
-    """What the manifest holds of the server's answers about itself, by field of the record."""
-    return {
-        "engine": manifest.versions.get("engine"),
-        "engine_version": manifest.versions.get("engine_version"),
-        "model_id": manifest.model,
-    }
+SAME_MEMORY = 0.02
+"""A person's figure of the start-up peak is the measured one when it is within this share: people round."""
+
+BYTES_PER_GB = 1_000_000_000
 
 
 def evidence_record(
@@ -55,7 +56,6 @@ def evidence_record(
     summary: RunSummary,
     stage: StageSummary,
     facts: Facts = NO_FACTS,
-    telemetry: StageTelemetry = NOT_READ,
 ) -> EvidenceRecord:
     """The record of one stage.
 
@@ -64,16 +64,25 @@ def evidence_record(
         summary: The judged run.
         stage: One of its stages that was run.
         facts: What a person knows of the server.
-        telemetry: What was read from the server and its devices during the stage.
 
     Raises:
-        UsageError: a fact contradicts what the server said.
+        UsageError: a fact contradicts what the server said, or what was measured.
         ValueError: the stage was not run: a test that was not made is blank, and has no record.
     """
     result = stage.verdict.result
     if result == "not_run":
         raise ValueError(f"stage {stage.stage} was not run: it has no record")
-    known: dict[str, Any] = combine(facts, server_facts(manifest))
+    known: dict[str, Any] = residency_facts(manifest) | combine(facts, server_facts(manifest))
+    telemetry = _telemetry(stage)
+    seen: dict[str, Any] = msgspec.structs.asdict(telemetry)
+    stated = known.pop("startup_peak_memory_gb", None)
+    if telemetry.startup_peak_memory_gb is None:
+        seen["startup_peak_memory_gb"] = stated
+    elif stated is not None and not math.isclose(stated, telemetry.startup_peak_memory_gb, rel_tol=SAME_MEMORY):
+        raise UsageError(
+            f"{facts.where('startup_peak_memory_gb')}: startup_peak_memory_gb is {stated:g}, but "
+            f"{number(telemetry.startup_peak_memory_gb)} was measured: correct the file, or leave it blank"
+        )
     retest_when = [*RETEST_WHEN, *known.pop("retest_when", [])]
     location = known.pop("evidence_location", f"{manifest.run_id}/")
     run = _stage_manifest(manifest, stage)
@@ -176,16 +185,38 @@ def evidence_record(
         verdict=stage.verdict.sentence,
         failing_dimensions=stage.verdict.failing_dimensions,
         generator=RecordGenerator(valid=stage.generator.valid, reasons=stage.generator.reasons),
+        server_changes=stage.server_changes,
         rounds=_valid_rounds(summary, stage),
         evidence_grade="partial",  # until the record is there to be graded
         evidence_location=location,
         limitations=_limitations(summary, stage),
         retest_when=retest_when,
-        **msgspec.structs.asdict(telemetry),
+        **seen,
         **known,
     )
     record.evidence_grade, record.evidence_grade_reasons = grade(record)
     return record
+
+
+def _telemetry(stage: StageSummary) -> StageTelemetry:
+    """What was read from the server and its devices during the stage."""
+    found = stage_telemetry(stage.server) if stage.server is not None else NOT_READ
+    device = stage.device
+    if device is None:
+        return found
+    return msgspec.structs.replace(
+        found,
+        startup_peak_memory_gb=_gb(device.startup_peak_memory_bytes),
+        peak_memory_gb=_gb(device.peak_memory_bytes),
+        memory_tool=device.memory_tool,
+        memory_scope=device.memory_scope,
+        memory_kind=device.memory_kind,
+    )
+
+
+def _gb(size: int | None) -> float | None:
+    # Of what cannot be none, 0 bytes is a reading that failed.
+    return size / BYTES_PER_GB if size else None
 
 
 def _stage_manifest(manifest: Manifest, stage: StageSummary) -> StageManifest:
@@ -203,9 +234,9 @@ def _tokens(stage: StageSummary, name: str) -> int | None:
 
 
 def _valid_rounds(summary: RunSummary, stage: StageSummary) -> int:
-    """Rounds of the stage's test point that measured something with a valid generator."""
+    """Rounds of the stage's test point that measured something of one server with a valid generator."""
     point = next(p for p in points(summary.stages) if any(s is stage for s in p.stages))
-    return sum(s.generator.valid and s.measured > 0 for s in point.stages)
+    return sum(s.generator.valid and not s.server_changes and s.measured > 0 for s in point.stages)
 
 
 def _limitations(summary: RunSummary, stage: StageSummary) -> list[str]:

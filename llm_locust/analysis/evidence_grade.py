@@ -31,6 +31,8 @@ def lacking(record: EvidenceRecord) -> list[str]:
     reasons = []
     if record.generator is None or not record.generator.valid:
         reasons.append("the load generator was not shown to be valid")
+    if record.server_changes:
+        reasons.append(f"the server changed during the run: {'; '.join(record.server_changes)}")
     if missing := _missing(record, *_inventory(record)):
         reasons.append(f"the device was not inventoried: {missing} not known")
     if missing := _missing(record, "peak_memory_gb", "memory_tool", "memory_scope", "memory_kind"):

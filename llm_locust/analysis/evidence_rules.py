@@ -189,7 +189,9 @@ def null_is_not_measured(record: EvidenceRecord) -> Iterator[Violation]:
         yield from null(("goodput_unavailable",), "when good_requests is known")
     yield from _memory_is_told_in_full(record)
     read = {name: value for name in SERVER_READINGS if (value := getattr(record, name)) is not None}
-    if record.successful_requests and read and not any(read.values()):
+    # A trend is only known of what was read again and again: then short requests fell between the samples.
+    sampled = record.running_trend is not None or record.waiting_trend is not None
+    if record.successful_requests and read and not any(read.values()) and not sampled:
         for name, value in read.items():
             yield Violation(
                 name, value, "null when the server's metrics were not read: it answered, yet all of them are 0"
@@ -243,8 +245,12 @@ def verdict_follows_from_gates(record: EvidenceRecord) -> Iterator[Violation]:
         yield Violation("result", result, "a fail needs a gate that failed")
     if result in ("pass", "fail") and valid is False:
         yield Violation("result", result, "neither pass nor fail when the load generator was not valid")
-    if result == "invalid" and valid is True:
-        yield Violation("result", result, "invalid only when the load generator was not valid")
+    if result in ("pass", "fail") and record.server_changes:
+        yield Violation("result", result, "neither pass nor fail when the server changed during the run")
+    if result == "invalid" and valid is True and not record.server_changes:
+        yield Violation(
+            "result", result, "invalid only when the load generator was not valid, or the server changed during the run"
+        )
     if valid is False and record.generator is not None and not record.generator.reasons:
         yield Violation("generator.reasons", [], "a generator that is not valid says why")
     if (result == "fail") != bool(record.failing_dimensions):

@@ -4,49 +4,42 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from llm_locust.analysis.histograms import holds
+from llm_locust.analysis.measured import INFINITE, Measured
+from llm_locust.analysis.server_against_client import between
+from llm_locust.analysis.server_gates import measure_server
 from llm_locust.analysis.words import number
-from llm_locust.records.gates import DEFAULT_GATES, EVERY_SLICE, STANDING_GATES, GateSpec, gate_figure
+from llm_locust.records.gates import DEFAULT_GATES, EVERY_SLICE, OF_THE_SERVER, STANDING_GATES, GateSpec, gate_figure
 from llm_locust.records.summary import (
     BatchFigures,
     Figure,
     Gate,
-    InFlightTrend,
     Interval,
     Percentile,
     StageSummary,
 )
 
-INFINITE = float("inf")
-
-
-class Measured(NamedTuple):
-    """The value of a figure and what is known of it."""
-
-    value: Figure | str
-    low: float | None = None
-    """The true value is at least this with confidence; ``None``: no bound."""
-    high: float | None = None
-    exact: bool = False
-    """A count of what happened, which has no interval to clear."""
-    reason: str | None = None
-    """Why nothing can be said of it, or not that it holds."""
-    applicable: bool = True
-
 
 def stage_gates(stage: StageSummary, chosen: Sequence[GateSpec] = ()) -> list[Gate]:
     """The gates of a stage, evaluated.
 
-    Chosen gates replace the defaults. What belongs to any pass stays beside them: no memory exhausted, and in flight flat,
-    unless a chosen gate is about the same figure.
+    Chosen gates replace the defaults. What belongs to any pass stays beside them: no memory exhausted, in flight flat, and
+    so what waits in the server if that was read, unless a chosen gate is about the same figure.
     """
     if not chosen:
-        specs = [spec for spec in DEFAULT_GATES if spec.name != "attainment" or stage.limits]
+        specs = [spec for spec in DEFAULT_GATES if _stands(spec, stage)]
         return [evaluate(spec, stage, default=True) for spec in specs]
     named = {spec.name for spec in chosen if spec.slice is None}
-    standing = [spec for spec in STANDING_GATES if spec.name not in named]
+    standing = [spec for spec in STANDING_GATES if spec.name not in named and _stands(spec, stage)]
     return [evaluate(spec, stage) for spec in [*_each_slice(stage, chosen), *standing]]
+
+
+def _stands(spec: GateSpec, stage: StageSummary) -> bool:
+    """Whether there is anything for a gate to be held to that nobody chose."""
+    if spec.name == "attainment":
+        return bool(stage.limits)
+    return spec.name != "waiting_trend" or stage.waiting_was_read
 
 
 def _each_slice(stage: StageSummary, chosen: Sequence[GateSpec]) -> list[GateSpec]:
@@ -94,6 +87,15 @@ def _holds(spec: GateSpec, measured: Measured) -> tuple[bool | None, bool, str |
         return held, held is not None, measured.reason  # the trend is a test in itself, with its own level
     assert isinstance(value, float | int)
     limit = spec.limit
+    if measured.bucket is not None:
+        held = holds(measured.bucket, limit)
+        if held is None:
+            return (
+                None,
+                False,
+                f"the limit lies inside the bucket that it is known to be in ({between(measured.bucket)})",
+            )
+        return (None, False, measured.reason) if held and measured.reason is not None else (held, False, None)
     if spec.relation == ">=":
         passed = value >= limit
         bound = measured.low if passed else measured.high
@@ -103,7 +105,8 @@ def _holds(spec: GateSpec, measured: Measured) -> tuple[bool | None, bool, str |
         bound = measured.high if passed else measured.low
         signed = bound is not None and (bound <= limit if passed else bound > limit)
     else:
-        passed, signed = value == limit, measured.exact
+        passed = value == limit
+        signed = not passed and measured.low is not None and measured.low > limit
     if passed and measured.reason is not None:
         return None, False, measured.reason
     return passed, signed or measured.exact, None
@@ -111,6 +114,8 @@ def _holds(spec: GateSpec, measured: Measured) -> tuple[bool | None, bool, str |
 
 def measure(spec: GateSpec, stage: StageSummary) -> Measured:
     """The value that a gate is about."""
+    if spec.name in OF_THE_SERVER and spec.name != "in_flight_trend":
+        return measure_server(spec, stage)
     figures: BatchFigures | None = stage
     if spec.slice is not None:
         figures = next((of for of in stage.slices if of.name == spec.slice), None)
@@ -119,7 +124,7 @@ def measure(spec: GateSpec, stage: StageSummary) -> Measured:
     figure = gate_figure(spec.name)
     kind = figure.kind if figure is not None else "count"
     if kind == "trend":
-        return _trend(spec.name, stage)
+        return _in_flight_trend(stage)
     if kind == "latency":
         return _percentile(spec.name, figures, stage)
     if kind == "rate":
@@ -129,15 +134,10 @@ def measure(spec: GateSpec, stage: StageSummary) -> Measured:
     return _count(spec, figures, stage)
 
 
-def _trend(name: str, stage: StageSummary) -> Measured:
-    if name == "waiting_trend":
-        found: InFlightTrend | None = stage.waiting_trend
-        if found is None:
-            return Measured(None, reason="the server's queue was not read")
-    else:
-        found = stage.in_flight_trend
-        if found is None:
-            return Measured(None, applicable=False)
+def _in_flight_trend(stage: StageSummary) -> Measured:
+    found = stage.in_flight_trend
+    if found is None:
+        return Measured(None, applicable=False)
     return Measured(found.state, reason=None if found.state in ("flat", "rising") else f"{found.state}: {found.detail}")
 
 
@@ -159,8 +159,6 @@ def _percentile(name: str, figures: BatchFigures, stage: StageSummary) -> Measur
 
 
 def _why_not(figure: str, found: Percentile | None, stage: StageSummary) -> str:
-    if figure == "queue":
-        return "the server's queue was not read"
     if stage.mode == "closed" and figure in ("client_wait", "dispatch_lag", "arrival_ttft", "arrival_e2e"):
         return "a closed loop plans no arrivals"
     if found is not None and found.missing:

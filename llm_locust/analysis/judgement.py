@@ -18,6 +18,8 @@ from llm_locust.analysis.boundary import (
 from llm_locust.analysis.figures import summarise_stage
 from llm_locust.analysis.gaps import Us
 from llm_locust.analysis.points import Point, point_summary, points
+from llm_locust.analysis.run_telemetry import NOTHING_SEEN, RunSeen, StageSeen, says_anything
+from llm_locust.analysis.server_facts import server_changes
 from llm_locust.analysis.verdict import judge_stage
 from llm_locust.analysis.words import number, percent
 from llm_locust.records import Manifest, Requirements
@@ -55,6 +57,7 @@ def judge_run(
     limits_set: WhenSet = "before",
     gates: Sequence[GateSpec] = (),
     gates_set: WhenSet = "before",
+    seen: RunSeen = NOTHING_SEEN,
 ) -> RunSummary:
     """The summary of a run from its manifest and its merged table.
 
@@ -67,12 +70,17 @@ def judge_run(
         limits_set: ``after`` when these are not the limits the run was started with.
         gates: What a stage must hold; none for the defaults.
         gates_set: ``after`` when these are not the gates the run was started with.
+        seen: What its server and devices showed.
     """
     price = price_per_hour(manifest)
     stages = [
         summarise_stage(stage, rows_of(rows, stage.spec.stage, stage.spec.round), gaps_us, slo, price)
         for stage in manifest.stages
     ]
+    changes = server_changes(manifest)
+    for stage in stages:
+        stage.server, stage.device = seen.stages.get((stage.stage, stage.round), StageSeen())
+        stage.server_changes = changes
     summary = RunSummary(
         run_id=manifest.run_id,
         state=manifest.state,
@@ -93,6 +101,9 @@ def judge_run(
         verdict="",
         sent=int(rows["sent_ns"].notna().sum()),
         reconciliation=reconciliation,
+        agreement=seen.agreement,
+        residency=list(seen.residency),
+        telemetry_notes=list(seen.notes),
         stages=stages,
     )
     return conclude(summary, gates, gates_set, manifest.requirements)
@@ -271,14 +282,14 @@ def limitations(summary: RunSummary) -> list[str]:
     if summary.limits_set == "after":
         found.append("The latency limits were set after the run: such a judgement never earns a release.")
     if not summary.gates:
+        waiting = ", waiting flat" if any(stage.waiting_was_read for stage in stages) else ""
         found.append(
-            "The gates are defaults (attainment >= 0.95, error rate <= 0.01, oom = 0, in-flight flat), not chosen for this "
-            "run."
+            f"The gates are defaults (attainment >= 0.95, error rate <= 0.01, oom = 0, in-flight flat{waiting}), not chosen "
+            "for this run."
         )
     elif summary.gates_set == "after":
         found.append("The gates were set after the run: such a judgement never earns a release.")
-    if all(stage.waiting_trend is None for stage in stages):
-        found.append("The server's own queue was not read: waiting_trend took no part in the verdict.")
+    found += _of_the_server(stages)
     found.append("Confidence intervals assume independent requests; requests that share a queue are not quite that.")
     if any(len(point.stages) < ROUNDS_TO_PUBLISH for point in points(stages)):
         found.append("Fewer than three rounds were run; a figure to publish needs three with fresh seeds.")
@@ -287,6 +298,21 @@ def limitations(summary: RunSummary) -> list[str]:
         found.append(f"{user_time} measured requests carry user-space receive times, not (or not only) the kernel's.")
     if any(stage.token_sources.get("events") for stage in stages):
         found.append("Some output tokens were counted as stream events, for want of a usage report by the server.")
+    return found
+
+
+def _of_the_server(stages: list[StageSummary]) -> list[str]:
+    """What the server did not say, or what was read of it without being sure."""
+    unread = [stage for stage in stages if not stage.waiting_was_read]
+    of = "" if len(unread) == len(stages) else f" in {len(unread)} of {len(stages)} stages"
+    found = [f"The server's own queue was not read{of}: waiting_trend took no part in the verdict."] if unread else []
+    read = [stage.server for stage in stages if stage.server is not None and says_anything(stage.server)]
+    engines = {engine for server in read if not server.verified for engine in server.engines}
+    if engines:
+        found.append(
+            f"The server's figures were read by a mapping that was not held against a real page of "
+            f"{' and '.join(sorted(engines))}."
+        )
     return found
 
 

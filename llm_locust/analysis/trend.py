@@ -53,7 +53,7 @@ def span_means(
     edges = np.linspace(window[0], window[1], spans + 1)
     area = _area_until(np.sort(starts), edges) - _area_until(np.sort(ends[np.isfinite(ends)]), edges)
     # The areas are differences of large sums: what is left of nothing in the last bits is nothing.
-    means: npt.NDArray[np.float64] = np.round(np.diff(area) / np.diff(edges), 9)
+    means: npt.NDArray[np.float64] = np.round(np.diff(area) / np.diff(edges), 9) + 0.0  # -0 becomes 0
     return means
 
 

@@ -9,8 +9,10 @@ import msgspec
 
 from llm_locust.analysis.gates import gate_name, stage_gates
 from llm_locust.analysis.samples import requests_needed
+from llm_locust.analysis.server_against_client import between
+from llm_locust.analysis.server_gates import queue_percentile
 from llm_locust.analysis.words import counts, number, percent
-from llm_locust.records.gates import GateSpec, gate_figure
+from llm_locust.records.gates import OF_THE_SERVER, GateSpec, Kind, gate_figure
 from llm_locust.records.summary import (
     BatchFigures,
     FailingDimension,
@@ -43,8 +45,11 @@ def judge_stage(stage: StageSummary, chosen: Sequence[GateSpec] = ()) -> StageVe
         return verdict("not_run", "not run: no arrival was due")
     if stage.measured == 0 and stage.interrupted is not None:
         return verdict("undetermined", f"interrupted ({stage.interrupted}) before anything was measured")
-    if not stage.generator.valid:
-        return verdict("invalid", "generator-limited: " + "; ".join(stage.generator.reasons))
+    voided = [] if stage.generator.valid else ["generator-limited: " + "; ".join(stage.generator.reasons)]
+    if stage.server_changes:
+        voided.append("not the same server from start to end of the run: " + "; ".join(stage.server_changes))
+    if voided:
+        return verdict("invalid", "; ".join(voided))
     if stage.measured == 0:
         return verdict("undetermined", "nothing was due inside the measurement window: only warm-up or cool-down ran")
     if stage.interrupted is not None:
@@ -98,31 +103,42 @@ def _shown(stage: StageSummary, gates: list[Gate]) -> str:
     if stage.attainment is not None:
         parts.append(f"attainment {percent(stage.attainment)}")
     parts.append(f"error rate {percent(stage.error_rate, up=True)}")
-    parts += [f"{gate_name(gate)} {_quantity(gate, gate.value)}" for gate in gates if _is_latency(gate)]
+    parts += [f"{gate_name(gate)} {_value(gate, stage)}" for gate in gates if _kind(gate) in _SHOWN]
     if stage.in_flight_trend is not None:
         parts.append(f"in-flight {stage.in_flight_trend.state}")
+    if stage.waiting_trend is not None and any(gate.name == "waiting_trend" and gate.applicable for gate in gates):
+        parts.append(f"waiting in the server {stage.waiting_trend.state}")
     parts.append(f"{stage.measured} measured")
     wait = stage.percentiles["cap_wait_p95_ms"].value if "cap_wait_p95_ms" in stage.percentiles else None
     judged = any(gate.name.startswith(("cap_wait", "client_wait", "arrival_")) for gate in gates)
     if not judged and (wait == "inf" or (isinstance(wait, float) and wait > stage.generator.lag_bound_ms)):
         parts.append(f"held back by --max-in-flight for P95 {number(wait)} ms, which only limits from arrival count")
-    if not stage.limits and not any(_is_latency(gate) for gate in gates):
+    if not stage.limits and not any(_kind(gate) == "latency" for gate in gates):
         parts.append("no limits were chosen, so latency was not judged")
     return ", ".join(parts)
 
 
-def _is_latency(gate: Gate) -> bool:
+_SHOWN = ("latency", "level", "percent")
+"""Kinds of gates whose values stand in the sentence of a pass."""
+
+
+def _kind(gate: Gate) -> Kind:
     figure = gate_figure(gate.name)
-    return figure is not None and figure.kind == "latency"
+    return figure.kind if figure is not None else "count"
+
+
+def _value(gate: Gate, stage: StageSummary) -> str:
+    """The value of a gate with its unit; of a percentile out of a histogram as much as is known."""
+    bucket = queue_percentile(gate.name, stage)
+    return _quantity(gate, gate.value) if bucket is None else between(bucket)
 
 
 def _quantity(gate: Gate, value: float | str | None) -> str:
     """A value or a limit with its unit."""
-    figure = gate_figure(gate.name)
-    kind = figure.kind if figure is not None else "count"
+    kind = _kind(gate)
     if kind == "share" and isinstance(value, float | int):
         return percent(value, up=gate.relation == "<=")
-    unit = {"latency": " ms", "rate": " req/s"}.get(kind, "")
+    unit = {"latency": " ms", "rate": " req/s", "percent": " %"}.get(kind, "")
     return f"{number(value)}{unit}"
 
 
@@ -146,11 +162,16 @@ def failing_dimensions(stage: StageSummary, gates: list[Gate]) -> list[FailingDi
     found = _of_batch(stage, [gate for gate in gates if gate.slice is None], "")
     for of in stage.slices:
         found += _of_batch(of, [gate for gate in gates if gate.slice == of.name], f"{of.name}:")
-    failed = {gate.name for gate in gates if gate.slice is None and gate.passed is False}
-    for name, trend in (("in_flight_trend", stage.in_flight_trend), ("waiting_trend", stage.waiting_trend)):
-        if name in failed and trend is not None:
-            found.append(FailingDimension(name=name, detail=trend.detail))
-    return found
+    return [*found, *(_of_server(stage, gate) for gate in gates if gate.name in OF_THE_SERVER and gate.passed is False)]
+
+
+def _of_server(stage: StageSummary, gate: Gate) -> FailingDimension:
+    """A failed gate about the server (or the number in flight) as a whole."""
+    trend = {"in_flight_trend": stage.in_flight_trend, "waiting_trend": stage.waiting_trend}.get(gate.name)
+    if trend is not None:
+        return FailingDimension(name=gate.name, detail=trend.detail)
+    side = f"{_side(gate)} {number(gate.limit)}" if _kind(gate) == "level" else f"over {_quantity(gate, gate.limit)}"
+    return FailingDimension(name=gate.name, detail=f"{_value(gate, stage)}, {side}")
 
 
 def _of_batch(figures: BatchFigures, gates: list[Gate], prefix: str) -> list[FailingDimension]:
@@ -170,13 +191,11 @@ def _of_batch(figures: BatchFigures, gates: list[Gate], prefix: str) -> list[Fai
         cap = ", held back by this run's own --max-in-flight" if bad.get("not_sent") else ""
         add("error_rate", f"{figures.failed} of {figures.measured} failed: {counts(bad)}{cap}", figures.failed)
     for name, gate in failed.items():
-        figure = gate_figure(name)
-        kind = figure.kind if figure is not None else "count"
-        if kind == "trend" or name in ("attainment", "error_rate"):
+        if name in OF_THE_SERVER or name in ("attainment", "error_rate"):
             continue
         if name == "oom" and isinstance(gate.value, float):
             add("oom", f"{number(gate.value)} requests found the server out of memory", gate.value)
-        elif kind == "count" and isinstance(gate.value, float):
+        elif _kind(gate) == "count" and isinstance(gate.value, float):
             add(name, f"{number(gate.value)} of {figures.measured}, {_side(gate)} {number(gate.limit)}", gate.value)
         else:
             over = "under" if gate.relation == ">=" else "over"

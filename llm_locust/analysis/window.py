@@ -22,7 +22,8 @@ class Window(NamedTuple):
     end_ns: int
     method: str
     """``window``; ``window_cut_short`` when the stage ended before its time; ``window_until_stopped`` for a closed loop
-    without a set length."""
+    without a set length; ``trace_slice`` for a replay; of a stage of N requests ``planned_time_of_last_arrival``, or, of a
+    closed loop, ``first_sent_to_last_end``."""
 
     @property
     def seconds(self) -> float:
@@ -43,11 +44,28 @@ def measured_window(stage: StageManifest, rows: pd.DataFrame) -> Window | None:
         end = stage.arrivals_end_ns or stage.end_ns or _last_seen_ns(rows)
     if end is None or end <= start:
         return None
+    if stage.interrupted is None and stage.spec.requests is not None and stage.spec.mode == "closed":
+        return _first_sent_to_last_end(rows)
+    return Window(start, end, _method(stage))
+
+
+def _method(stage: StageManifest) -> str:
     if stage.interrupted is not None:
-        method = "window_cut_short"
-    else:
-        method = "window" if stage.spec.window_s is not None else "window_until_stopped"
-    return Window(start, end, method)
+        return "window_cut_short"
+    if stage.spec.requests is not None:
+        return "planned_time_of_last_arrival"
+    if stage.spec.replay is not None:
+        return "trace_slice"
+    return "window" if stage.spec.window_s is not None else "window_until_stopped"
+
+
+def _first_sent_to_last_end(rows: pd.DataFrame) -> Window | None:
+    """N requests of a closed loop: there is no other time than theirs."""
+    measured = rows[rows["phase"] == "measure"]
+    first, last = measured["sent_ns"].min(), measured["end_ns"].max()
+    if pd.isna(first) or pd.isna(last) or last <= first:
+        return None
+    return Window(int(first), int(last) + 1, "first_sent_to_last_end")  # half open, and the last end is in it
 
 
 def _last_seen_ns(rows: pd.DataFrame) -> int | None:
@@ -63,6 +81,8 @@ def batch(rows: pd.DataFrame, stage: StageManifest, window: Window | None) -> Bo
     """
     if window is None:
         return np.zeros(len(rows), np.bool_)
+    if stage.spec.requests is not None and stage.interrupted is None:
+        return mask(rows["phase"] == "measure")  # all N, the Nth at the very end among them
     time = rows["sent_ns"] if stage.spec.mode == "closed" else rows["planned_ns"].fillna(rows["sent_ns"])
     inside = (time >= window.start_ns) & (time < window.end_ns)
     return np.where(mask(time.isna()), mask(rows["phase"] == "measure"), mask(inside))

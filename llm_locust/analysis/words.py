@@ -15,7 +15,9 @@ def number(value: Figure | str, digits: int = 4) -> str:
         return NOT_MEASURED
     if isinstance(value, str):
         return value
-    if value == 0 or abs(value) >= 10**digits:
+    if value == 0:
+        return "0"  # also for the -0 that a difference of sums may leave
+    if abs(value) >= 10**digits:
         return f"{value:.0f}"
     text = f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -2,12 +2,14 @@
 
 from llm_locust.arrivals.burstiness import bin_counts, dispersion, gap_cv
 from llm_locust.arrivals.naming import mean_rate, parse_process, process_name
-from llm_locust.arrivals.plan import PHASES, StagePlan, plan_stage
+from llm_locust.arrivals.plan import PHASES, REPLAY_STREAM, StagePlan, plan_stage, stream
 from llm_locust.arrivals.processes import PROCESSES, Parameter, Process, ProcessKind
+from llm_locust.arrivals.stage_replay import load_trace, plan_of, replay_of
 
 __all__ = [
     "PHASES",
     "PROCESSES",
+    "REPLAY_STREAM",
     "Parameter",
     "Process",
     "ProcessKind",
@@ -15,8 +17,12 @@ __all__ = [
     "bin_counts",
     "dispersion",
     "gap_cv",
+    "load_trace",
     "mean_rate",
     "parse_process",
+    "plan_of",
     "plan_stage",
     "process_name",
+    "replay_of",
+    "stream",
 ]

@@ -151,6 +151,15 @@ class Process:
             return float(shape.expected_by(np.array([until_s]))[0])
         return rate_rps * until_s
 
+    def edge_rates(self, rate_rps: float, duration_s: float) -> tuple[float, float]:
+        """The rates in requests per second with which a duration begins and ends."""
+        if isinstance(self.kind.draw, Shaped):
+            shape = self.kind.draw.intensity(rate_rps, duration_s, **dict(self.parameters))
+            moment = duration_s * 1e-6
+            _, first, last, end = shape.expected_by(np.array([0.0, moment, duration_s - moment, duration_s])).tolist()
+            return first / moment, (end - last) / moment
+        return rate_rps, rate_rps
+
     def mean_rate(self, rate_rps: float, duration_s: float) -> float:
         """The offered mean rate over the duration in requests per second: ``rate_rps``, but for ramps."""
         return self.expected_arrivals(rate_rps, duration_s, duration_s) / duration_s

@@ -23,7 +23,14 @@ from llm_locust.report.progress import shown_progress
     type=click.Path(path_type=Path),
     help="A folder with worker files copied from another machine: a run folder, or one of worker-*.csv. Repeatable.",
 )
-def command(run: Path, others: tuple[Path, ...]) -> None:
+@click.option(
+    "--telemetry",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="What llm-locust telemetry wrote on the machine under test: its memory, GPUs and processes. Repeatable.",
+)
+def command(run: Path, others: tuple[Path, ...], telemetry: tuple[Path, ...]) -> None:
     """Merge the raw files of the run folder RUN, judge every stage and write requests.csv, summary.json and report.md.
 
     It can be repeated at any time; the raw files stay as they are.
@@ -35,6 +42,6 @@ def command(run: Path, others: tuple[Path, ...]) -> None:
                  4 a stage is invalid or undetermined, or arrivals were lost
     """
     with shown_progress() as progress:
-        reported = merge_run(run, others, progress)
+        reported = merge_run(run, others, progress, telemetry)
     print_reported(reported, Console())
     sys.exit(exit_code(reported.summary))

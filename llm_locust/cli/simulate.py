@@ -69,9 +69,11 @@ _SERVER, _ENGINE, _MEMORY, _TROUBLE = "Server", "Engine", "Memory", "Trouble"
     _ENGINE, "--batch-slowdown", type=float, text="What each further running request adds to a token, as a share of it."
 )
 @_option(_ENGINE, "--output-tokens", type=int, text="Length of a reply when the request sets no limit.")
-@_option(_ENGINE, "--load-seconds", type=float, text="Cold load of the model on its first use.")
+@_option(_ENGINE, "--load-seconds", type=float, text="Cold load of the model on its first use, and after an unload.")
 @_option(_ENGINE, "--loading-seconds", type=float, text="After the start, answer 503 to everything but /metrics.")
 @_option(_MEMORY, "--max-model-len", type=int, text="Context: tokens of prompt and reply together.")
+@_option(_MEMORY, "--model-gb", type=float, text="Gigabytes (1e9 bytes) that /api/ps says the loaded model takes.")
+@_option(_MEMORY, "--vram-share", type=float, text="... and the part of them that it says is GPU memory, 0 to 1.")
 @_option(_MEMORY, "--kv-blocks", type=int, text="Blocks of the KV cache.  [default: enough for every slot]")
 @_option(_MEMORY, "--block-size", type=int, text="Tokens per block.")
 @_option(_MEMORY, "--prefix-caching/--no-prefix-caching", text="Share the full blocks of equal prompt beginnings.")

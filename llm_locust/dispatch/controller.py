@@ -40,6 +40,10 @@ class ProgressSink(Protocol):
         """A stage is about to start."""
         ...
 
+    def waits(self, what: str) -> None:
+        """Nothing happens, on purpose."""
+        ...
+
     def update(self, control: StageControl) -> None:
         """Called a few times a second during a stage."""
         ...
@@ -68,6 +72,7 @@ class RunController:
         stage_count: int | None,
         bounds: Bounds,
         progress: ProgressSink,
+        before_stage: Callable[[StageSpec], None],
         before_retry: Callable[[], None],
         after_stage: Callable[[RunController], str | None],
         on_over: Callable[[RunController], None],
@@ -84,6 +89,7 @@ class RunController:
             stage_count: how many stages there will be, if that is known.
             bounds: budgets of the whole run.
             progress: shows a person how far the run is.
+            before_stage: called before each stage, to bring the server into the state that the stage asks for.
             before_retry: called before the next stage when nothing worked in the last; raises UsageError to give up.
             after_stage: called after each stage; returns why the run should end there, or ``None``.
             on_over: called when the raw files are complete.
@@ -99,6 +105,7 @@ class RunController:
         self._stages = stages
         self._stage_count = stage_count
         self._bounds = bounds
+        self._before_stage = before_stage
         self._before_retry = before_retry
         self._after_stage = after_stage
         self._progress = progress
@@ -116,6 +123,7 @@ class RunController:
         self._collector = Collector(self.folder, link)
         self._control: StageControl | None = None
         self._stop_reason: str | None = None
+        self._stopped = Event()
         self._ended_by_judgement = False
         self._told: set[str] = set()
         self.ending: Ending | None = None
@@ -134,15 +142,19 @@ class RunController:
 
     def interrupt(self, reason: str) -> None:
         """End the run in order: stop sending, let what is in flight finish or meet its deadline."""
-        self._stop_reason = self._stop_reason or reason
+        self._stop(reason)
         if self._control is not None:
             self._control.interrupt(reason)
 
     def cancel(self, reason: str) -> None:
         """End the run now: cancel what is in flight, but keep every record."""
-        self._stop_reason = self._stop_reason or reason
+        self._stop(reason)
         if self._control is not None:
             self._control.cancel(reason)
+
+    def _stop(self, reason: str) -> None:
+        self._stop_reason = self._stop_reason or reason
+        self._stopped.set()
 
     def open_window(self) -> None:
         """The users of a closed loop are all spawned."""
@@ -182,6 +194,11 @@ class RunController:
                 spec = msgspec.structs.replace(template, stage=number, first_index=next_index)
                 if self._control is not None and self._control.broken is not None:
                     self._before_retry()
+                self._before_stage(spec)
+                if spec.idle_before_s > 0:
+                    self._progress.waits(f"nothing is sent for {spec.idle_before_s:g} s, before {spec.label}")
+                    if self._stopped.wait(spec.idle_before_s):
+                        break
                 control = self._run_stage(spec, self._bounds.left(sent, output_tokens))
                 next_index = control.next_index
                 sent += control.sent
@@ -211,7 +228,7 @@ class RunController:
         return (
             bool(self.manifest.stages)
             and all(stage.interrupted is None for stage in self.manifest.stages)
-            and (self._ended_by_judgement or self.manifest.stages[-1].spec.window_s is None)
+            and (self._ended_by_judgement or self.manifest.stages[-1].spec.by_users)
         )
 
     def _run_stage(self, spec: StageSpec, bounds: Bounds) -> StageControl:

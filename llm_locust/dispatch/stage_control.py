@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from gevent.event import Event
 
-from llm_locust.arrivals import PHASES, StagePlan, plan_stage
+from llm_locust.arrivals import PHASES, StagePlan
 from llm_locust.dispatch.bounds import Bounds, broken_circuit
 from llm_locust.dispatch.link import Link
 from llm_locust.dispatch.messages import (
@@ -23,6 +23,7 @@ from llm_locust.dispatch.messages import (
     StageDone,
     StartStage,
 )
+from llm_locust.dispatch.planning import plan_here
 from llm_locust.dispatch.roster import Roster, in_parallel
 from llm_locust.dispatch.worker_run import share
 from llm_locust.records import (
@@ -102,6 +103,7 @@ class StageControl:
         self.record = StageManifest(spec=spec, start_ns=0, window_start_ns=0, window_end_ns=None)
         self._workers: dict[str, StageWorker] = {}
         self._plan: StagePlan | None = None
+        self._rank = self._nth = np.zeros(0, dtype=np.int64)
 
     # --- told from outside -----------------------------------------------------------------------------------------
 
@@ -183,7 +185,8 @@ class StageControl:
 
     def _prepare(self) -> None:
         if self.spec.mode == "open":
-            self._plan = plan_stage(self.spec, self._run.users)
+            self._plan = plan_here(self.spec, self._run.users)
+            self._assign(self._plan)
             self.record.plan_sha256 = self._plan.sha256
             if len(self._workers) > len(self._plan):
                 logger.info("%d workers for %d arrivals: some will idle", len(self._workers), len(self._plan))
@@ -220,12 +223,23 @@ class StageControl:
                     "install the same versions of llm-locust and numpy everywhere"
                 )
 
+    def _assign(self, plan: StagePlan) -> None:
+        """Who takes which place of the plan, and as how manieth of its own."""
+        self._rank = np.zeros(len(plan), dtype=np.int64)
+        self._nth = np.zeros(len(plan), dtype=np.int64)
+        for rank in range(len(self._workers)):
+            mine = plan.share(rank, len(self._workers))
+            self._rank[mine] = rank
+            self._nth[mine] = np.arange(len(mine))
+
     def _start(self) -> None:
         start_ns = self._clock.now_ns() + round(LEAD_S * NS_PER_S)
         warmup_ns = round(self.spec.warmup_s * NS_PER_S)
         self.record.start_ns = start_ns
         self.record.window_start_ns = start_ns + warmup_ns
-        if self.spec.window_s is not None:
+        if self._plan is not None:
+            self.record.window_end_ns = self.record.window_start_ns + self._plan.window_ns
+        elif self.spec.window_s is not None:
             self.record.window_end_ns = self.record.window_start_ns + round(self.spec.window_s * NS_PER_S)
         if self._plan is not None:
             due = np.nonzero(self._plan.phase < PHASES.index("cooldown"))[0]
@@ -273,7 +287,7 @@ class StageControl:
             self.interrupt(self.broken or wanted or "")
 
     def _arrivals_are_over(self, now: int) -> bool:
-        """The window's batch has ended, or the cool-down has."""
+        """The window's batch has ended, or the cool-down has. A closed loop ends by itself, or is stopped."""
         if self._plan is None or self.record.window_end_ns is None or now < self.record.window_end_ns:
             return False
         if now >= self.record.window_end_ns + round(self.spec.cooldown_s * NS_PER_S):
@@ -341,9 +355,9 @@ class StageControl:
 
     def _was_due(self, place: int) -> bool:
         """Whether a cool-down arrival came due before arrivals ended; a worker that is gone cannot say, its clock can."""
-        worker = self.record.workers[place % len(self.record.workers)]
+        worker = self.record.workers[self._rank[place]]
         if worker.taken is not None:
-            return place // len(self.record.workers) < worker.taken
+            return bool(self._nth[place] < worker.taken)
         assert self._plan is not None
         return self.record.start_ns + int(self._plan.offset_ns[place]) < (self.record.arrivals_end_ns or 0)
 
@@ -357,9 +371,10 @@ class StageControl:
                 phase=PHASES[plan.phase[place]],
                 index=self.spec.first_index + place,
                 request_id=request_id(self._run.run_id, self.spec.first_index + place),
-                worker=workers[place % len(workers)].worker,
+                worker=workers[self._rank[place]].worker,
                 user=self._run.users[plan.user[place]].name,
                 planned_ns=self.record.start_ns + int(plan.offset_ns[place]),
+                prompt_index=int(plan.prompt[place]),
             )
             for place in places
         ]

@@ -20,8 +20,8 @@ CLOSED_STRIDE = 1000
 class RequestBuilder(Protocol):
     """Turns a prompt into a request: a user class, seen from here."""
 
-    def build_request(self, prompt: Prompt, request_id: str) -> StreamRequest:
-        """The request to send for this prompt."""
+    def build_request(self, prompt: Prompt, request_id: str, evict_after: bool = False) -> StreamRequest:
+        """The request to send for this prompt; ``evict_after`` has the model unloaded once it has ended."""
         ...
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 from llm_locust.records import RunFolder
-from llm_locust.records.summary import RunSummary
+from llm_locust.records.summary import RunSummary, StageSummary
 
 
 def output_width() -> int:
@@ -35,10 +35,15 @@ def merge(folder: RunFolder) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def failed_stage(folder: RunFolder) -> str | None:
-    """Why a ladder should stop after its newest stage: that stage fails. ``None`` while it does not."""
+def newest_stage(folder: RunFolder) -> StageSummary | None:
+    """The stage that was run last, judged by what is on disk; ``None`` when it cannot be."""
     code, _ = merge(folder)
     if code not in (0, 3, 4):
         return None
-    stage = RunSummary.load(folder.summary).stages[-1]
-    return f"--stop-on-fail: {stage.label} failed" if stage.verdict.result == "fail" else None
+    return RunSummary.load(folder.summary).stages[-1]
+
+
+def failed_stage(folder: RunFolder) -> str | None:
+    """Why a ladder should stop after its newest stage: that stage fails. ``None`` while it does not."""
+    stage = newest_stage(folder)
+    return f"--stop-on-fail: {stage.label} failed" if stage is not None and stage.verdict.result == "fail" else None

@@ -53,6 +53,10 @@ class RunProgress:
         assert self._task is not None
         self._bar.update(self._task, completed=0.0, title=self._title, phase="preparing", left="")
 
+    def waits(self, what: str) -> None:
+        """Nothing happens, on purpose."""
+        say(what)
+
     def update(self, control: StageControl) -> None:
         """Show where the stage is now."""
         phase, left_s, share = self._where(control)

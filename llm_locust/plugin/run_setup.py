@@ -18,10 +18,10 @@ from locust.env import Environment
 from llm_locust.plugin.options import RunOptions, given_options
 from llm_locust.records import Manifest, UsageError
 from llm_locust.records.facts import combine
-from llm_locust.records.run import API_KEY_VARIABLES, RunSpec, UserChoice, WorkloadSpec
+from llm_locust.records.run import API_KEY_VARIABLES, RunSpec, UserChoice
 from llm_locust.telemetry.target import TargetFacts
 from llm_locust.users.base import LLMUser
-from llm_locust.workload import load_workload
+from llm_locust.workload import fixed, load_workload
 
 
 def llm_users(environment: Environment) -> list[type[LLMUser]]:
@@ -77,7 +77,7 @@ def set_up_run(
         UsageError: something the person gave cannot be used.
     """
     model = options.model or (facts.models[0] if facts.models else None)
-    workload = load_workload(options.prompts, seed=options.seed, max_tokens=options.max_tokens)
+    workload = load_workload(options.workload)
     run_id = new_run_id()
     run = RunSpec(
         run_id=run_id,
@@ -87,12 +87,7 @@ def set_up_run(
         deadline_s=options.deadline_s,
         max_in_flight=options.max_in_flight,
         users=user_choices(environment),
-        workload=WorkloadSpec(
-            prompts_file=str(Path(options.prompts).resolve()) if options.prompts else None,
-            seed=options.seed,
-            max_tokens=options.max_tokens,
-            sha256=workload.facts.sha256,
-        ),
+        workload=fixed(options.workload, workload),
         streaming=options.streaming,
         api_key_env=options.api_key_env,
         headers=options.headers,

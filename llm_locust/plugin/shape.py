@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from typing import ClassVar, Protocol
 
 from locust import LoadTestShape
 
 from llm_locust.plugin.options import RunOptions
 from llm_locust.records import StageSpec
+from llm_locust.records.summary import Result
 
 
 class Ticker(Protocol):
@@ -28,6 +29,10 @@ class StageShape(LoadTestShape):
     """
 
     abstract = True
+    adaptive: ClassVar[bool] = False
+    """Its stages depend on how those before were judged: :meth:`last_result`."""
+    judge: Callable[[], Result] | None = None
+    """Judges the stage that was run last, from its records; ``None`` while nothing is run."""
 
     @abstractmethod
     def stages(self, options: RunOptions) -> Iterable[StageSpec]:
@@ -36,6 +41,13 @@ class StageShape(LoadTestShape):
         Raises:
             UsageError: an option that this shape needs is missing.
         """
+
+    def last_result(self) -> Result:
+        """How the stage that was yielded last was judged, by the very code that judges it afterwards.
+
+        When stages are only listed, for a preview, every one of them passes.
+        """
+        return "pass" if self.judge is None else self.judge()
 
     def tick(self) -> tuple[int, float] | None:
         """Locust's question, answered by the run controller."""

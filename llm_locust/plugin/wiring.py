@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gevent
 from gevent.event import Event
@@ -28,9 +28,16 @@ from llm_locust.dispatch import (
     StageDone,
     WorkerAgent,
 )
-from llm_locust.plugin.before_load import check_one_of_each, connect, dry_run, stages_of, wait_for_server
+from llm_locust.plugin.before_load import (
+    check_one_of_each,
+    connect,
+    dry_run,
+    prepare_server,
+    stages_of,
+    wait_for_server,
+)
 from llm_locust.plugin.interrupts import Interrupts, hand_on, say
-from llm_locust.plugin.judging import failed_stage, merge, output_width
+from llm_locust.plugin.judging import failed_stage, merge, newest_stage, output_width
 from llm_locust.plugin.locust_stats import llm_request, report_request
 from llm_locust.plugin.options import RunOptions, add_options, read_options
 from llm_locust.plugin.progress import RunProgress
@@ -38,10 +45,14 @@ from llm_locust.plugin.run_setup import llm_users, set_up_run, target_url
 from llm_locust.plugin.shape import StageShape
 from llm_locust.records import Clock, RequestRecord, StageSpec, UsageError
 from llm_locust.records.run import RunSpec
+from llm_locust.records.summary import Result
 from llm_locust.streaming import Reply, StreamClient
 from llm_locust.users.base import LLMUser
 from llm_locust.users.headers import api_key, request_headers
 from llm_locust.workload import load_workload
+
+if TYPE_CHECKING:
+    from llm_locust.plugin.server_telemetry import ServerTelemetry
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +76,7 @@ class Plugin:
         if isinstance(runner, WorkerRunner | LocalRunner):
             self._agent = WorkerAgent(runner, self._builders, self._connect, self._observe)
         self._controller: RunController | None = None
+        self._telemetry: ServerTelemetry | None = None
         self._judged = Event()
         self._being_stopped = False
         self._placeholders: int | None = None
@@ -114,7 +126,7 @@ class Plugin:
         if not llm_users(self._environment):
             raise UsageError("no user of llm_locust in the locustfile: subclass OpenAIChatUser or OpenAICompletionUser")
         self._stages(options)
-        load_workload(options.prompts, seed=options.seed, max_tokens=options.max_tokens)
+        load_workload(options.workload)
         target_url(self._environment)
         if not isinstance(self._runner, MasterRunner):
             request_headers(options.api_key_env, options.headers)
@@ -189,20 +201,32 @@ class Plugin:
         run, manifest = set_up_run(self._environment, options, host, facts)
         self._take_over(run)
         check_one_of_each(run, self._builders().values(), facts, self._clock, key_here=key_here)
-        return RunController(
+        from llm_locust.plugin.server_telemetry import ServerTelemetry  # reads pages: not for a process of load alone
+
+        telemetry = ServerTelemetry(host, self.headers, options, run.model, self._clock)
+        telemetry.ask(manifest)
+        shape = self._shape
+        adaptive = shape is not None and shape.adaptive
+        controller = RunController(
             self._link,
             self._clock,
             self._roster,
             run,
             manifest,
-            iter(stages),
-            stage_count=len(stages),
+            iter(shape.stages(options)) if shape is not None and adaptive else iter(stages),
+            stage_count=None if adaptive else len(stages),
             bounds=options.bounds,
             progress=RunProgress(self._clock),
+            before_stage=lambda spec: prepare_server(spec, run, self.headers),
             before_retry=lambda: self._ready_again(host, options),
-            after_stage=lambda controller: failed_stage(controller.folder) if options.stop_on_fail else None,
+            after_stage=lambda controller: self._after_stage(controller, options),
             on_over=self._judge,
         )
+        if shape is not None:
+            shape.judge = lambda: _result(controller)
+        self._telemetry = telemetry
+        telemetry.start(controller.folder, controller.interrupt)
+        return controller
 
     def _read_headers(self, options: RunOptions) -> bool:
         """This process's headers; ``False`` when the key is only on the workers, where it belongs anyway."""
@@ -223,8 +247,16 @@ class Plugin:
         given = self._environment.parsed_options.num_users if self._environment.parsed_options else None
         return stages_of(self._environment, options, self._runner.target_user_count or given or 1)
 
+    def _after_stage(self, controller: RunController, options: RunOptions) -> str | None:
+        """Why the run should end here; ``None`` when it goes on."""
+        if self._telemetry is not None:
+            self._telemetry.between_stages()
+        return failed_stage(controller.folder) if options.stop_on_fail else None
+
     def _judge(self, controller: RunController) -> None:
         """The raw files are complete: merge and judge them as a person would later."""
+        if self._telemetry is not None and controller.manifest.stages:
+            self._telemetry.finish(controller.manifest, controller.folder.manifest)
         if controller.error is not None and not controller.manifest.stages:
             code = UNDECIDED_EXIT if controller.work_lost else CRASH_EXIT if controller.crashed else USAGE_EXIT
             self._fail(controller.error, code)
@@ -254,6 +286,9 @@ class Plugin:
             gevent.spawn(self._runner.quit if self._headless else self._runner.stop)
 
     def _forget_run(self) -> None:
+        if self._telemetry is not None:
+            self._telemetry.abandon()
+            self._telemetry = None
         self._controller = None
         self._placeholders = None
         self._judged = Event()
@@ -311,6 +346,11 @@ class Plugin:
     def _options(self) -> RunOptions:
         assert self._environment.parsed_options is not None
         return read_options(self._environment.parsed_options)
+
+
+def _result(controller: RunController) -> Result:
+    stage = newest_stage(controller.folder)
+    return stage.verdict.result if stage is not None else "undetermined"
 
 
 def register() -> None:

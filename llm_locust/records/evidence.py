@@ -251,6 +251,9 @@ class EvidenceRecord(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     verdict: Annotated[Text, says("the result in words")] = None
     failing_dimensions: Annotated[list[FailingDimension], says("what a fail is due to; empty unless it is one")] = []
     generator: Annotated[RecordGenerator | None, says("null: transcribed, so nothing is known of it")] = None
+    server_changes: Annotated[
+        Texts, says("what of the server was another thing at the end of the run; empty: nothing that was asked")
+    ] = []
     rounds: Annotated[Count, says("rounds of this test point with a valid generator, this one included")] = None
     success_threshold: Annotated[float, Meta(gt=0, le=1), says("least share of ok for performance")] = SUCCESS_THRESHOLD
     evidence_grade: Annotated[Grade, says("how far the record can be trusted as performance")]
@@ -291,6 +294,7 @@ class StageTelemetry(msgspec.Struct, frozen=True, kw_only=True):
     waiting_trend: Trend = None
     kv_cache_peak_pct: Rate = None
     prefix_cache_hit_rate: Share = None
+    startup_peak_memory_gb: Amount = None
     peak_memory_gb: Amount = None
     memory_tool: Text = None
     memory_scope: Literal["process", "device"] | None = None

@@ -2,9 +2,9 @@
 
     [SLICE:]FIGURE RELATION LIMIT
 
-Latencies are in milliseconds, shares run from 0 to 1, counts are whole numbers, a trend is ``flat``. Without a slice a gate
-is about all requests of a stage together; ``*:`` holds every slice to it, each alone. What a figure is computed from is said
-where it is computed; here is only its name and what it can be compared with.
+Latencies are in milliseconds, shares run from 0 to 1, ``_pct`` from 0 to 100, counts are whole numbers, a trend is ``flat``.
+Without a slice a gate is about all requests of a stage together; ``*:`` holds every slice to it, each alone. What a figure
+is computed from is said where it is computed; here is only its name and what it can be compared with.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LATENCIES: dict[str, str] = {
     "client_wait": "from planned to sent",
     "cap_wait": "held back by --max-in-flight",
     "dispatch_lag": "the generator's own lateness",
-    "queue": "the server's own queue",
+    "queue": "the server's own queue, from its histogram: a limit inside a bucket cannot be told",
 }
 """Latencies whose percentiles can be gated, by name."""
 
@@ -59,10 +59,25 @@ SHARES: dict[str, Relation] = {
 
 TRENDS = ("in_flight_trend", "waiting_trend")
 
-OF_THE_SERVER = frozenset({*TRENDS, *(f"queue_p{percent}" for percent in PERCENTS)})
+SERVER_LEVELS: dict[str, str] = {
+    "waiting_peak": "requests that waited in the server, at most, of the moments that were sampled",
+    "running_peak": "requests that the server ran, at most, of the moments that were sampled",
+    "preemptions": "requests that the server put aside in the window for want of KV cache",
+    "evictions": "KV-cache blocks that the server gave up in the window",
+}
+"""Counts that the server tells of itself; whole numbers."""
+
+SERVER_PERCENTS: dict[str, str] = {
+    "kv_cache_peak_pct": "KV-cache blocks in use, at most, of the fullest engine",
+    "gpu_memory_peak_pct": "memory in use on the fullest GPU, at most, by everybody: what an engine reserves at start too",
+}
+"""Levels in percent of what there is; peaks of the moments that were sampled."""
+
+OF_THE_SERVER = frozenset({*TRENDS, *(f"queue_p{percent}" for percent in PERCENTS), *SERVER_LEVELS, *SERVER_PERCENTS})
 """Figures of the server as a whole, which no slice has of its own."""
 
-Kind = Literal["latency", "share", "rate", "count", "trend"]
+Kind = Literal["latency", "share", "rate", "count", "level", "percent", "trend"]
+"""A ``count`` is of requests of the batch; a ``level`` is a number that the server tells of itself."""
 
 
 class GateSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +88,7 @@ class GateSpec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     relation: Relation
     limit: float | str
-    """Milliseconds, a share, requests per second, a count, or ``flat``."""
+    """Milliseconds, a share, requests per second, a count, percent, or ``flat``."""
 
 
 class GateFigure(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +110,8 @@ def _figures() -> dict[str, GateFigure]:
     found += [GateFigure(name=name, kind="share", relations=(side,)) for name, side in SHARES.items()]
     found.append(GateFigure(name="goodput", kind="rate", relations=(">=",)))
     found += [GateFigure(name=name, kind="trend", relations=("=",)) for name in TRENDS]
+    found += [GateFigure(name=name, kind="level", relations=("<=", "=")) for name in SERVER_LEVELS]
+    found += [GateFigure(name=name, kind="percent", relations=("<=",)) for name in SERVER_PERCENTS]
     found += [
         GateFigure(name=str(outcome), kind="count", relations=("=", "<="))
         for outcome in Outcome
@@ -151,7 +168,7 @@ def _nearest(name: str) -> str:
     if near:
         return f"did you mean {' or '.join(near)}?"
     percents = "/".join(f"p{percent}" for percent in PERCENTS)
-    others = [figure.name for figure in GATE_FIGURES.values() if figure.kind in ("share", "rate", "trend")]
+    others = [figure.name for figure in GATE_FIGURES.values() if figure.kind not in ("latency", "count")]
     return (
         f"there are {', '.join(others)}, http_NNN, every outcome ({', '.join(o for o in Outcome if o != Outcome.OK)}), "
         f"and {percents} of {', '.join(LATENCIES)} (ttft_p95)"
@@ -172,12 +189,17 @@ def _limit(text: str, figure: GateFigure, limit: str) -> float | str:
         "share": "a share from 0 to 1 (0.99 for 99 %)",
         "rate": "a positive number of requests per second",
         "count": "a whole number of requests",
+        "level": "a whole number",
+        "percent": "a number from 0 to 100",
     }[figure.kind]
+    whole = math.isfinite(value) and value >= 0 and value == math.floor(value)
     fits = {
         "latency": value >= 0,
         "share": 0 <= value <= 1,
         "rate": value > 0,
-        "count": value >= 0 and value == math.floor(value) if math.isfinite(value) else False,
+        "count": whole,
+        "level": whole,
+        "percent": 0 <= value <= 100,
     }[figure.kind]
     if not math.isfinite(value) or not fits:
         raise UsageError(f"gate {text!r}: the limit must be {unit}")
@@ -260,8 +282,10 @@ DEFAULT_GATES: tuple[GateSpec, ...] = (
     GateSpec(name="error_rate", relation="<=", limit=0.01),
     GateSpec(name="oom", relation="=", limit=0.0),
     GateSpec(name="in_flight_trend", relation="=", limit="flat"),
+    GateSpec(name="waiting_trend", relation="=", limit="flat"),
 )
-"""What a stage is held to when no gate was chosen; the first only where latency limits were."""
+"""What a stage is held to when no gate was chosen; the first only where latency limits were, the last only where the server
+told how many requests waited."""
 
 STANDING_GATES: tuple[GateSpec, ...] = DEFAULT_GATES[2:]
 """What belongs to any pass: no memory exhausted, no queue building up. A chosen gate of the same figure takes its place."""

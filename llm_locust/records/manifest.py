@@ -123,6 +123,16 @@ class Manifest(msgspec.Struct, kw_only=True):
     """Gates that a person chose before load, as written; empty for the defaults."""
     facts: dict[str, Any] = {}
     """What a client cannot see, as a person stated it before load (``--facts``)."""
+    server_facts_start: dict[str, Any] = {}
+    """What the server said of itself before load, by field of the evidence record; empty when nothing was asked."""
+    server_facts_end: dict[str, Any] = {}
+    """The same after the last stage; empty when it was not asked, or did not answer."""
+    metrics_targets: list[str] = []
+    """Addresses of the metrics pages that were read, without credentials."""
+    metrics_interval_s: float | None = None
+    """Seconds between two readings; ``None`` when none were made."""
+    ollama: dict[str, Any] = {}
+    """What Ollama's ``/api/ps`` said of the model: ``start`` and ``end``, each with its ``size`` and ``size_vram``."""
     requirements: Requirements = msgspec.field(default_factory=lambda: Requirements())
     workload: WorkloadFacts
     stages: list[StageManifest] = []

@@ -22,10 +22,14 @@ class WorkloadSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     prompts_file: str | None = None
     """A JSONL file of prompts; ``None`` for the built-in synthetic prompts."""
+    trace_file: str | None = None
+    """A trace whose rows the prompts are made for, where there is no file of prompts."""
+    trace_format: str | None = None
+    """``None``: as its first line looks."""
     seed: int
     max_tokens: int
     """Output limit of a request whose prompt brings none of its own."""
-    sha256: str
+    sha256: str = ""
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):

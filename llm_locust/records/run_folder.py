@@ -42,6 +42,21 @@ class RunFolder:
         return self.path / "generator.csv"
 
     @property
+    def server_csv(self) -> Path:
+        """``server.csv``: what the server's metrics pages said, a row per page."""
+        return self.path / "server.csv"
+
+    @property
+    def devices_csv(self) -> Path:
+        """``devices.csv``: samples of GPUs and processes of the machine under test."""
+        return self.path / "devices.csv"
+
+    @property
+    def raw_metrics_dir(self) -> Path:
+        """``raw_metrics/``: the metrics pages themselves, as they came."""
+        return self.path / "raw_metrics"
+
+    @property
     def merged(self) -> Path:
         """``requests.csv``: merged, on the master's clock, with derived columns."""
         return self.path / "requests.csv"

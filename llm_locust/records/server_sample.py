@@ -87,6 +87,14 @@ class ServerSample(msgspec.Struct, kw_only=True):
     prefill_time: CumulativeHistogram | None = None
     decode_time: CumulativeHistogram | None = None
     e2e: CumulativeHistogram | None = None
+    context_tokens: float | None = None
+    """Context that the model was loaded with, where a model is loaded on demand (Ollama); ``None`` while it is not."""
+    model_bytes: float | None = None
+    """Memory that the loaded model takes, its cache included."""
+    model_accelerator_bytes: float | None = None
+    """... of which accelerator memory."""
+    residency: float | None = None
+    """model_accelerator_bytes / model_bytes. It says where the model lies, and nothing of how full its KV cache is."""
 
 
 SERVER_COLUMNS: tuple[str, ...] = ServerSample.__struct_fields__

@@ -7,6 +7,7 @@ from llm_locust.analysis.words import NOT_MEASURED, number, percent
 from llm_locust.records.summary import FailingDimension, RunSummary, StageSummary
 from llm_locust.report.inert import LONGEST_NAME, LONGEST_SENTENCE, escape
 from llm_locust.report.junit import stage_title
+from llm_locust.report.server_lines import capitalised
 
 _MARK = {"pass": "✅", "fail": "❌", "invalid": "⚠️", "undetermined": "❔", "not_run": "▫️"}
 _MET = {True: "✅ met", False: "❌ not met", None: "❔ cannot be told"}
@@ -35,6 +36,8 @@ def render_ci_summary(summary: RunSummary) -> str:
         when = {"before": "fixed before load", "after": "set after the run"}[summary.gates_set]
         how = when if summary.gates else "defaults, not chosen for this run"
         blocks.append(f"Gates ({how}): {escape('; '.join(gates), LONGEST_SENTENCE)}")
+    if summary.agreement is not None:
+        blocks.append(f"{escape(capitalised(summary.agreement.text), LONGEST_SENTENCE)}.")
     if summary.knee is not None:
         blocks.append(f"Knee of the closed-loop sweep: {escape(summary.knee.sentence, LONGEST_SENTENCE)}")
     return "\n\n".join(blocks) + "\n"

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import shlex
 
-LONGEST = 4_000
-"""Characters of any text: no sentence of ours is as long, so what is cut came from elsewhere."""
+from llm_locust.records.text import LONGEST, one_line
+
+__all__ = ["LONGEST", "LONGEST_NAME", "LONGEST_SENTENCE", "escape", "one_line", "shell_word"]
 
 LONGEST_SENTENCE = 1_000
 """Characters of what is said of one stage."""
@@ -19,12 +20,6 @@ LONGEST_NAME = 300
 """Characters of a name or an error; the request records hold no longer errors either."""
 
 _MARKDOWN = re.compile(r"([\\`*_\[\]<#|~&$])")
-
-
-def one_line(text: str, limit: int = LONGEST) -> str:
-    """The text on one line of printable characters, at most ``limit`` of them; a cut shows as ``...``."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return line if len(line) <= limit else line[: limit - 3] + "..."
 
 
 def escape(text: str, limit: int = LONGEST) -> str:

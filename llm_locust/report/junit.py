@@ -1,7 +1,7 @@
 """JUnit XML that CI systems read: a suite per stage, a test case per gate, and a suite for what was required of the run.
 
-A gate that does not hold is a failure, one that cannot be told is skipped; where the load generator itself fell short every
-gate of the stage is an error, for it says nothing about the server in either direction.
+A gate that does not hold is a failure, one that cannot be told is skipped; where the load generator itself fell short, or
+the server became another one, every gate of the stage is an error: it says nothing about the server in either direction.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from xml.etree import ElementTree as ET
 
 from llm_locust.analysis.gates import gate_name, gate_text
-from llm_locust.analysis.words import number
+from llm_locust.analysis.server_gates import value_text
 from llm_locust.records.summary import Gate, RunSummary, StageSummary
 from llm_locust.report.inert import LONGEST_NAME, LONGEST_SENTENCE, one_line
 
@@ -47,9 +47,10 @@ def _stage_suite(root: ET.Element, summary: RunSummary, stage: StageSummary) -> 
 def _gate_case(suite: ET.Element, name: str, stage: StageSummary, gate: Gate) -> None:
     case = _case(suite, name, gate_text(gate))
     sentence = stage.verdict.sentence
-    value = f"{gate_name(gate)} is {number(gate.value)}"
+    value = f"{gate_name(gate)} is {value_text(gate, stage)}"
     if stage.verdict.result == "invalid":
-        _said(case, "error", "invalid: the load generator fell short", sentence)
+        whose = "the server changed during the run" if stage.generator.valid else "the load generator fell short"
+        _said(case, "error", f"invalid: {whose}", sentence)
     elif stage.verdict.result == "not_run" or stage.interrupted is not None or stage.measured == 0:
         _said(case, "skipped", stage.verdict.result, sentence)
     elif gate.passed is False:

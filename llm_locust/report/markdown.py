@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from llm_locust.analysis.gates import gate_name
 from llm_locust.analysis.judgement import SYNTHETIC
+from llm_locust.analysis.server_gates import value_text
 from llm_locust.analysis.verdict import needs_words
 from llm_locust.analysis.words import NOT_MEASURED, counts, number, percent
 from llm_locust.records import format_slo
-from llm_locust.records.summary import Figure, Gate, RunSummary, StageSummary
+from llm_locust.records.summary import Figure, RunSummary, StageSummary
 from llm_locust.report.inert import LONGEST_NAME, LONGEST_SENTENCE, escape, shell_word
 from llm_locust.report.ladder import COLUMNS, FEW_NOTE, has_marks, missing_file, requirement_lines
 from llm_locust.report.markdown_details import boundary_blocks, more_figures, slice_blocks, span_blocks
 from llm_locust.report.markdown_pieces import bullets, escaped, interval, rps, table, whole
+from llm_locust.report.markdown_server import machine_blocks, run_blocks
 
 _PERCENTILE_ROWS: tuple[tuple[str, str, str, str], ...] = (
     ("TTFT", "ms", "ttft", "_ms"),
@@ -47,6 +48,7 @@ def render_markdown(summary: RunSummary) -> str:
     blocks += [_facts(summary), "## Ladder", _ladder(summary)]
     if summary.points:
         blocks += ["## Boundary", *boundary_blocks(summary)]
+    blocks += run_blocks(summary)
     if summary.stages:
         blocks.append("## Stages")
         for stage in summary.stages:
@@ -110,7 +112,7 @@ def _stage(stage: StageSummary, synthetic: bool) -> list[str]:
         *([f"*{SYNTHETIC}*"] if synthetic else []),
         escape(stage.verdict.sentence, LONGEST_SENTENCE) + ".",
         *([escape(needs[0].upper() + needs[1:]) + "."] if needs else []),
-        _gates(stage.verdict.gates),
+        _gates(stage),
         _limits(stage),
         *slice_blocks(stage),
         _figures(stage),
@@ -118,20 +120,21 @@ def _stage(stage: StageSummary, synthetic: bool) -> list[str]:
         *span_blocks(stage),
         _failures(stage),
         _generator(stage),
+        *machine_blocks(stage),
     ]
 
 
-def _gates(gates: Sequence[Gate]) -> str:
+def _gates(stage: StageSummary) -> str:
     holds = {True: "yes", False: "no", None: "undetermined"}
     rows = [
         [
             f"{gate_name(gate)}{' (default)' if gate.default else ''}",
             f"{gate.relation} {number(gate.limit)}",
-            number(gate.value),
+            value_text(gate, stage),
             holds[gate.passed] if gate.applicable else "not applicable",
             "yes" if gate.signed and gate.applicable else "no",
         ]
-        for gate in gates
+        for gate in stage.verdict.gates
     ]
     return table(["gate", "limit", "value", "holds", "signed"], escaped(rows), [True, True, False, True, True])
 

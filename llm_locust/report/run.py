@@ -12,15 +12,17 @@ import pandas as pd
 
 from llm_locust.analysis.evidence_files import write_records
 from llm_locust.analysis.goodput import judge
-from llm_locust.analysis.judgement import judge_run
+from llm_locust.analysis.judgement import judge_run, rows_of
 from llm_locust.analysis.merge import Merged, merge
 from llm_locust.analysis.merged_file import read_merged, write_merged
 from llm_locust.analysis.raw_files import PLAN, REQUESTS, Progress, RawRows, Step, find_files, read_rows
+from llm_locust.analysis.run_telemetry import see_run, seen_before
 from llm_locust.records import UNATTEMPTED, Manifest, Outcome, RunFolder, format_slo
 from llm_locust.records.facts import Facts
 from llm_locust.records.gates import GateSpec, format_gate, parse_gate
 from llm_locust.records.summary import Reconciliation, RunSummary, WhenSet
 from llm_locust.report.markdown import render_markdown
+from llm_locust.report.telemetry_files import RunSamples, read_samples
 
 
 class Reported(NamedTuple):
@@ -30,32 +32,43 @@ class Reported(NamedTuple):
     report: Path
 
 
-def merge_run(path: Path | str, others: Iterable[Path] = (), progress: Progress = lambda _: None) -> Reported:
+def merge_run(
+    path: Path | str,
+    others: Iterable[Path] = (),
+    progress: Progress = lambda _: None,
+    telemetry: Iterable[Path] = (),
+) -> Reported:
     """Merge the raw files of a run, judge it by the limits of its manifest and write everything anew.
 
     Args:
         path: The run folder.
         others: Folders with worker files copied from other machines (run folders, or folders of ``worker-*.csv``).
         progress: Told what is being done.
+        telemetry: Files of ``llm-locust telemetry`` from the machine under test.
 
     Raises:
         UsageError: the folder is none, or its files do not fit together.
     """
     folder = RunFolder(path)
     manifest = Manifest.load(folder.manifest)
+    samples = read_samples(folder, manifest, telemetry)
     requests, issued = find_files(folder, others)
     plan = [folder.plan] if folder.plan.exists() else []
     due = read_rows([*plan, *issued], PLAN, manifest.run_id, progress)
     raw = read_rows(requests, REQUESTS, manifest.run_id, progress)
     progress(Step("putting rows and plan together", len(raw.frame)))
     merged = merge(manifest, due, raw)
-    reconciliation = _reconciliation(folder, merged, due, raw)
+    reconciliation = _reconciliation(folder, merged, due, raw, samples)
     del due, raw
     rows = merged.rows
     good = judge(rows, manifest.slo).good
     rows["good"] = pd.arrays.IntegerArray(good.clip(0).astype("int64"), good < 0)
     progress(Step("computing figures", len(rows)))
-    summary = judge_run(manifest, rows, merged.gaps_us, reconciliation, manifest.slo, gates=manifest_gates(manifest))
+    of_stages = [rows_of(rows, stage.spec.stage, stage.spec.round) for stage in manifest.stages]
+    seen = see_run(manifest, of_stages, samples.server, samples.devices, samples.notes)
+    del of_stages
+    gates = manifest_gates(manifest)
+    summary = judge_run(manifest, rows, merged.gaps_us, reconciliation, manifest.slo, gates=gates, seen=seen)
     write_merged(folder.merged, rows, merged.gaps_us, progress)
     summary.save(folder.summary)
     write_records(folder, manifest, summary, Facts(manifest.facts, folder.manifest.name))
@@ -84,7 +97,7 @@ def report_run(
     """
     folder = RunFolder(path)
     manifest = Manifest.load(folder.manifest)
-    reconciliation = RunSummary.load(folder.summary).reconciliation
+    merged = RunSummary.load(folder.summary)
     rows, gaps_us = read_merged(folder.merged, progress)
     progress(Step("computing figures", len(rows)))
     own = manifest_gates(manifest)
@@ -93,7 +106,9 @@ def report_run(
     gates_set: WhenSet = "before" if set(held) == set(own) else "after"
     if limits_set == "before":
         limits = manifest.slo
-    summary = judge_run(manifest, rows, gaps_us, reconciliation, limits, limits_set, held, gates_set)
+    summary = judge_run(
+        manifest, rows, gaps_us, merged.reconciliation, limits, limits_set, held, gates_set, seen_before(merged)
+    )
     name = ""
     if limits_set == "after":
         name += "-slo-" + (format_slo(limits).replace("=", "").replace(",", "-") or "none")
@@ -112,7 +127,9 @@ def _digest(gates: Sequence[GateSpec]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8] if gates else "default"
 
 
-def _reconciliation(folder: RunFolder, merged: Merged, due: RawRows, raw: RawRows) -> Reconciliation:
+def _reconciliation(
+    folder: RunFolder, merged: Merged, due: RawRows, raw: RawRows, samples: RunSamples
+) -> Reconciliation:
     outcomes = merged.rows["outcome"]
 
     def name(path: Path) -> str:
@@ -123,10 +140,10 @@ def _reconciliation(folder: RunFolder, merged: Merged, due: RawRows, raw: RawRow
         attempted=int((~outcomes.isin([str(outcome) for outcome in UNATTEMPTED])).sum()),
         not_sent=int((outcomes == Outcome.NOT_SENT).sum()),
         lost=int((outcomes == Outcome.LOST).sum()),
-        sources=sorted(name(path) for path in due.files + raw.files),
+        sources=sorted(name(path) for path in due.files + raw.files + samples.files),
         rows_read=raw.read,
         rows_collapsed=raw.collapsed,
-        torn_lines={name(path): 1 for path in due.torn + raw.torn},
+        torn_lines={name(path): 1 for path in due.torn + raw.torn + samples.torn},
         planned_by_row=merged.planned_by_row,
         workers_without_file=merged.without_file,
     )

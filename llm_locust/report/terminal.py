@@ -14,6 +14,7 @@ from llm_locust.records.summary import RunSummary, StageSummary
 from llm_locust.report.inert import LONGEST_NAME, LONGEST_SENTENCE, one_line, shell_word
 from llm_locust.report.ladder import COLUMNS, FEW_NOTE, has_marks, missing_file, requirement_lines
 from llm_locust.report.run import Reported
+from llm_locust.report.server_lines import capitalised, run_lines, terminal_lines
 
 WIDE = 96
 """Terminal columns that all columns of the ladder need."""
@@ -41,6 +42,8 @@ def print_reported(reported: Reported, console: Console) -> None:
         console.print(line)
         for detail in _details(stage):
             console.print(Text(f"  {detail}"))
+        for said in terminal_lines(stage):
+            console.print(Text(f"  {one_line(said, LONGEST_SENTENCE)}"))
     console.print()
     if summary.state != "complete" or summary.state_reason is not None:
         reason = f" ({one_line(summary.state_reason, LONGEST_NAME)})" if summary.state_reason else ""
@@ -55,6 +58,9 @@ def print_reported(reported: Reported, console: Console) -> None:
         console.print(Text(missing_file(worker), style="yellow"))
     for name in summary.reconciliation.torn_lines:
         console.print(Text(f"{one_line(name, LONGEST_NAME)}: its unterminated last line was dropped"))
+    for said in run_lines(summary):
+        differs = summary.agreement is not None and summary.agreement.differences and said == summary.agreement.text
+        console.print(Text(capitalised(one_line(said, LONGEST_SENTENCE)), style="yellow" if differs else ""))
     console.print(Text(one_line(summary.verdict), style="bold"))
     if summary.knee is not None:
         console.print(Text(f"Knee: {one_line(summary.knee.sentence, LONGEST_SENTENCE)}"))

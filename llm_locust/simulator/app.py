@@ -15,6 +15,7 @@ from llm_locust.simulator.dialect import Dialect, Refused, json_response
 from llm_locust.simulator.engine import Engine
 from llm_locust.simulator.generation import Generations
 from llm_locust.simulator.http import Request, Response
+from llm_locust.simulator.keep_alive import FOREVER_NS
 from llm_locust.simulator.metrics import EngineMetrics
 from llm_locust.simulator.options import Options
 from llm_locust.simulator.pacing import EnginePacer
@@ -125,6 +126,11 @@ class App:
 
     def _loaded_models(self, _: Request) -> Response:
         self._pacer.refresh()
-        loaded_ns = self._engine.loaded_ns
-        # Without a cold load the model is in memory from the start.
-        return ollama.loaded_models(self._options, loaded=loaded_ns is not None and loaded_ns <= time.monotonic_ns())
+        now_ns = time.monotonic_ns()
+        loaded_ns, expires_ns = self._engine.loaded_ns, self._engine.expires_ns
+        return ollama.loaded_models(
+            self._options,
+            # Without a cold load the model is in memory from the start.
+            loaded=loaded_ns is not None and loaded_ns <= now_ns,
+            expires_in_ns=FOREVER_NS if expires_ns is None else expires_ns - now_ns,
+        )

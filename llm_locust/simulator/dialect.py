@@ -53,6 +53,8 @@ class Ask:
     finish_reason: str
     stream: bool
     writer: ReplyWriter
+    keep_ns: int | None = None
+    """How long the model shall stay loaded once it is idle; ``None`` where the API, or the request, does not say."""
 
 
 class Dialect(Protocol):

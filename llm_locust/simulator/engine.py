@@ -13,6 +13,9 @@ So one request of ``p`` prompt tokens and ``n`` reply tokens, alone, has its fir
 and its last ``(n - 1) * decode_ms`` later. What arrives during a step waits for its end; prompts are never cut in pieces.
 Steps follow each other without a gap, at exact times: an engine that is asked late answers with the times at which it
 would have answered.
+
+The weights are loaded for the first work, and stay until the engine has been idle for as long as the last request to say so
+wished (for ever, if none did). Unloaded, it has forgotten its prefix cache and that wish.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from llm_locust.simulator.keep_alive import FOREVER_NS
 from llm_locust.simulator.kv_cache import BlockPool, Lease, blocks_for, extend_chain
 
 
@@ -44,7 +48,7 @@ class EngineConfig:
     """Tokens per block."""
     prefix_caching: bool = False
     load_ns: int = 0
-    """A cold load: how long the first work waits for the weights."""
+    """A cold load: how long the first work waits for the weights, and again after an unload."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +60,8 @@ class Job:
     reply: Sequence[int]
     """The token ids that the engine will say; at least one."""
     finish_reason: str = "length"
+    keep_ns: int | None = None
+    """How long the weights shall stay once the engine is idle; ``None`` leaves that as it is."""
     arrived_ns: int = 0
     admitted_ns: int | None = None
     """The first admission; a preemption does not change it."""
@@ -119,7 +125,10 @@ class Engine:
         self.totals = Totals()
         self.pool = BlockPool(config.kv_blocks)
         self.loaded_ns: int | None = 0 if config.load_ns == 0 else None
-        """When the weights were, or will be, in memory; ``None`` before the first use."""
+        """When the weights were, or will be, in memory; ``None`` before the first use and after an unload."""
+        self.expires_ns: int | None = None
+        """When the weights will go, if nothing comes before; ``None`` while there is work, or nothing to go."""
+        self._keep_ns = FOREVER_NS
         self._clock_ns = 0
         self._waiting: deque[Job] = deque()
         self._running: list[Job] = []  # in the order of admission: the last is the first to be preempted
@@ -167,6 +176,9 @@ class Engine:
                 self.totals.rejections += 1
                 return False
         self._waiting.append(job)
+        self.expires_ns = None
+        if job.keep_ns is not None:
+            self._keep_ns = job.keep_ns
         return True
 
     def abort(self, job: Job, now_ns: int) -> None:
@@ -180,12 +192,24 @@ class Engine:
             self._waiting.remove(job)
         self._end(job, "abort")
 
-    def preload(self, now_ns: int) -> int:
+    def preload(self, now_ns: int, keep_ns: int | None = None) -> int:
         """Load the weights now, unless that has been done; returns when they are, or were, in memory."""
         self._run_until(now_ns, inclusive=False)
         if self.loaded_ns is None:
             self.loaded_ns = self._step_end_ns = now_ns + self.config.load_ns
+        if keep_ns is not None:
+            self._keep_ns = keep_ns
+        self._expire_if_idle(max(now_ns, self.loaded_ns))
         return self.loaded_ns
+
+    def unload(self, now_ns: int) -> None:
+        """Forget the weights: now, or once all requests have ended."""
+        self._run_until(now_ns, inclusive=False)
+        if self.loaded_ns is None and not self._waiting:
+            return
+        self._keep_ns = 0
+        self._expire_if_idle(now_ns)
+        self._run_until(now_ns, inclusive=False)
 
     def advance(self, now_ns: int) -> list[Token]:
         """Every token said up to and including ``now_ns`` and not yet handed out, in order of time and admission.
@@ -208,6 +232,8 @@ class Engine:
                 self._clock_ns = self._step_end_ns
                 self._end_step()
             elif not self._waiting and not self._running:
+                if self.expires_ns is not None and self.expires_ns <= now_ns:
+                    self._forget()
                 self._clock_ns = now_ns
                 return
             elif self._clock_ns < now_ns or inclusive:
@@ -308,3 +334,13 @@ class Engine:
         self.pool.release(job.lease)
         job.over = True
         self.totals.finished[reason] += 1
+        self._expire_if_idle(self._clock_ns)
+
+    def _expire_if_idle(self, since_ns: int) -> None:
+        if not self._waiting and not self._running:
+            self.expires_ns = since_ns + self._keep_ns
+
+    def _forget(self) -> None:
+        self.loaded_ns = self.expires_ns = None
+        self._keep_ns = FOREVER_NS
+        self.pool = BlockPool(self.config.kv_blocks)

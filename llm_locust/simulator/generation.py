@@ -149,14 +149,14 @@ class Generations:
             ask = dialect.parse(request.body, request.headers.get("x-request-id") or f"{number:016x}")
         except Refused as refused:
             return _refuse(request, connection, refused.response)
-        except PreloadAsked:
-            gevent.sleep(max(0.0, (self._pacer.preload() - time.monotonic_ns()) / 1e9))
+        except PreloadAsked as asked_for:
             assert isinstance(dialect, OllamaDialect)
-            connection.send(dialect.loaded().encode(keep_alive=request.keep_alive))
+            self._load_or_unload(asked_for)
+            connection.send(dialect.without_prompt(asked_for).encode(keep_alive=request.keep_alive))
             return "ok"
         row.prompt_tokens = len(ask.prompt)
         words = reply_words(self._options.seed, ask.prompt, ask.reply_tokens)
-        job = Job(ask.prompt, tokenize(" ".join(words)), ask.finish_reason)
+        job = Job(ask.prompt, tokenize(" ".join(words)), ask.finish_reason, ask.keep_ns)
         mailbox: Mailbox = SimpleQueue()
         exchange = _Exchange(request, connection, dialect, fault, ask, job, words, mailbox, row)
         with connection.watched(lambda: mailbox.put(_Signal.GONE)):
@@ -171,6 +171,12 @@ class Generations:
                 self._pacer.abort(job)
                 if job.admitted_ns is not None:
                     row.t_admitted_ns = job.admitted_ns + self._anchor_ns
+
+    def _load_or_unload(self, asked: PreloadAsked) -> None:
+        if asked.unload:
+            self._pacer.unload()
+        else:
+            gevent.sleep(max(0.0, (self._pacer.preload(asked.keep_ns) - time.monotonic_ns()) / 1e9))
 
     def _fail_at_once(self, request: Request, connection: Connection, dialect: Dialect, fault: Fault) -> str:
         if fault.name == "close":

@@ -11,6 +11,7 @@ import msgspec
 from llm_locust.simulator.dialect import Ask, Refused, encode, json_response, read_messages
 from llm_locust.simulator.engine import Job
 from llm_locust.simulator.http import Response
+from llm_locust.simulator.keep_alive import parse_keep_alive
 from llm_locust.simulator.options import Options
 from llm_locust.simulator.tokens import tokenize, tokenize_chat
 
@@ -31,7 +32,12 @@ def error_response(status: int, message: str) -> Response:
 
 
 class PreloadAsked(Exception):
-    """A generation request without a prompt: Ollama takes it as the wish to load the model."""
+    """A generation request without a prompt: the wish to load the model, or with ``keep_alive`` 0 to unload it."""
+
+    def __init__(self, keep_ns: int | None) -> None:
+        super().__init__(keep_ns)
+        self.keep_ns = keep_ns
+        self.unload = keep_ns == 0
 
 
 class OllamaDialect:
@@ -46,19 +52,25 @@ class OllamaDialect:
 
         Raises:
             Refused: see :class:`~llm_locust.simulator.dialect.Dialect`.
-            PreloadAsked: there is nothing to answer but that the model is loaded.
+            PreloadAsked: there is nothing to answer but that the model is loaded, or unloaded.
         """
         ask = read_object(body)
         check_model(ask, self._options.model)
+        try:
+            keep_ns = parse_keep_alive(ask.get("keep_alive"))
+        except ValueError as error:
+            raise Refused(error_response(400, str(error))) from None
         if self._chat:
             if ask.get("messages") in (None, []):
-                raise PreloadAsked
+                raise PreloadAsked(keep_ns)
             messages = read_messages(ask["messages"])
             if messages is None:
                 raise Refused(error_response(400, "messages: give a list of objects with a role and a text content"))
             prompt = tokenize_chat(messages)
         else:
             prompt = self._generate_prompt(ask)
+            if not prompt:
+                raise PreloadAsked(keep_ns)
         settings = ask.get("options")
         asked = settings.get("num_predict") if isinstance(settings, dict) else None
         if asked is not None and (not isinstance(asked, int) or isinstance(asked, bool)):
@@ -76,7 +88,8 @@ class OllamaDialect:
             )
         length = min(self._options.output_tokens, room) if asked is None else asked
         reason = "stop" if asked is None else "length"
-        return Ask(prompt, length, reason, ask.get("stream") is not False, OllamaWriter(self._options, chat=self._chat))
+        writer = OllamaWriter(self._options, chat=self._chat)
+        return Ask(prompt, length, reason, ask.get("stream") is not False, writer, keep_ns)
 
     def refusal(self, status: int, message: str, kind: str | None = None) -> Response:
         """An error in Ollama's form, which knows no types."""
@@ -86,24 +99,22 @@ class OllamaDialect:
         """The queue is full: 503 with the words of Ollama."""
         return error_response(503, "server busy, please try again.  maximum pending requests exceeded")
 
-    def loaded(self) -> Response:
-        """The answer to a request that only loads the model."""
+    def without_prompt(self, asked: PreloadAsked) -> Response:
+        """The answer to a request that only loads or unloads the model."""
         empty = {"message": {"role": "assistant", "content": ""}} if self._chat else {"response": ""}
+        reason = "unload" if asked.unload else "load"
         return json_response(
             200,
-            {"model": self._options.model, "created_at": _now(), **empty, "done": True, "done_reason": "load"},
+            {"model": self._options.model, "created_at": _now(), **empty, "done": True, "done_reason": reason},
         )
 
     def _generate_prompt(self, ask: dict[str, Any]) -> list[int]:
         prompt, system = ask.get("prompt"), ask.get("system")
         if prompt in (None, ""):
-            raise PreloadAsked
+            return []
         if not isinstance(prompt, str) or not isinstance(system, (str, type(None))):
             raise Refused(error_response(400, "prompt and system must be text"))
-        tokens = tokenize(f"{system} {prompt}" if system else prompt)
-        if not tokens:
-            raise PreloadAsked
-        return tokens
+        return tokenize(f"{system} {prompt}" if system else prompt)
 
 
 class OllamaWriter:
@@ -189,10 +200,17 @@ def list_models(options: Options) -> Response:
     return json_response(200, {"models": [{**_card(options.model), "modified_at": _now()}]})
 
 
-def loaded_models(options: Options, *, loaded: bool) -> Response:
-    """``/api/ps``: the model once it has been loaded."""
-    expires = (datetime.now(UTC) + timedelta(minutes=5)).isoformat()
-    card = {**_card(options.model), "expires_at": expires, "size_vram": 0, "context_length": options.max_model_len}
+def loaded_models(options: Options, *, loaded: bool, expires_in_ns: int) -> Response:
+    """``/api/ps``: the model while it is loaded, its memory in bytes, and when it will go."""
+    expires = datetime.now(UTC) + timedelta(microseconds=expires_in_ns // 1000)
+    memory = round(options.model_gb * 1e9)
+    card = {
+        **_card(options.model),
+        "size": memory,
+        "size_vram": round(options.vram_share * memory),
+        "expires_at": expires.isoformat(),
+        "context_length": options.max_model_len,
+    }
     return json_response(200, {"models": [card] if loaded else []})
 
 

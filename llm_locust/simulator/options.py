@@ -27,6 +27,8 @@ _RANGES: dict[str, tuple[float, float]] = {
     "kv_blocks": (1, 1_000_000_000),
     "block_size": (1, 65_536),
     "load_seconds": (0, 86_400),
+    "model_gb": (0, 1_000_000),
+    "vram_share": (0, 1),
     "loading_seconds": (0, 86_400),
     "latency_ms": (0, 3_600_000),
     "bandwidth_kbps": (0.001, 1e9),
@@ -61,6 +63,8 @@ class Options:
     block_size: int = 16
     prefix_caching: bool = False
     load_seconds: float = 0.0
+    model_gb: float = 1.0
+    vram_share: float = 1.0
     loading_seconds: float = 0.0
     fault: tuple[str, ...] = ()
     latency_ms: float = 0.0

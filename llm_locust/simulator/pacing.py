@@ -42,11 +42,15 @@ class EnginePacer:
         if self._deliver.pop(job, None) is not None:
             self.engine.abort(job, time.monotonic_ns())
 
-    def preload(self) -> int:
+    def preload(self, keep_ns: int | None = None) -> int:
         """Load the model unless it is; returns the monotonic time at which it is loaded."""
-        loaded_ns = self.engine.preload(time.monotonic_ns())
+        loaded_ns = self.engine.preload(time.monotonic_ns(), keep_ns)
         self._changed.set()
         return loaded_ns
+
+    def unload(self) -> None:
+        """Unload the model: now, or once all requests have ended."""
+        self.engine.unload(time.monotonic_ns())
 
     def refresh(self) -> None:
         """Bring the engine's state up to now, for whoever is about to read it."""

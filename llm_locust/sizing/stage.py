@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from llm_locust.arrivals import PHASES, StagePlan, plan_stage
+from llm_locust.arrivals import PHASES, StagePlan, parse_process, plan_of, plan_stage
 from llm_locust.records import NS_PER_S, StageSpec
 from llm_locust.records.gates import GateSpec
 from llm_locust.records.run import UserChoice
@@ -46,7 +46,8 @@ def stage_ahead(
     Raises:
         ValueError: an unknown arrival process, or an open stage without rate or window.
     """
-    at_least_s = spec.warmup_s + (spec.window_s or 0.0)
+    window_s = _window_s(spec)
+    at_least_s = spec.idle_before_s + spec.warmup_s + (window_s or 0.0)
     stage = StagePreview(
         number=spec.stage + 1,
         label=spec.label,
@@ -55,20 +56,19 @@ def stage_ahead(
         rate_rps=spec.rate_rps,
         seed=spec.seed,
         warmup_s=spec.warmup_s,
-        window_s=spec.window_s,
+        window_s=window_s,
         cooldown_at_most_s=spec.cooldown_s,
         drain_at_most_s=drain_s,
         at_least_s=at_least_s,
-        at_most_s=None if spec.window_s is None else at_least_s + spec.cooldown_s + drain_s,
+        at_most_s=None if window_s is None else at_least_s + spec.cooldown_s + drain_s,
         percentiles=[_percentile_ahead(percent, None, None) for percent in PERCENTS],
     )
     if spec.mode == "closed":
         return stage, 0
-    if spec.rate_rps is None or spec.window_s is None:
+    if spec.rate_rps is None or window_s is None:
         raise ValueError(f"stage {spec.stage} is not an open stage with a rate and a window")
-    window_expected = spec.rate_rps * spec.window_s
-    all_expected = spec.rate_rps * (at_least_s + spec.cooldown_s)
-    plan = plan_stage(spec, users) if all_expected <= MOST_DRAWN else None
+    window_expected, all_expected = _expected(spec, window_s)
+    plan = plan_of(spec, users) if all_expected <= MOST_DRAWN else None
     samples = round(window_expected) if plan is None else _in_window(plan)
     count = round(all_expected) if plan is None else len(plan)
     to_sign = requests_to_sign(limits, spec.mode, gates)
@@ -92,6 +92,25 @@ def stage_ahead(
     return stage, count
 
 
+def _window_s(spec: StageSpec) -> float | None:
+    """The window's length, or how long it is expected to be; ``None`` for a closed loop without a set time."""
+    if spec.window_s is None and spec.requests is not None and spec.rate_rps is not None:
+        return spec.requests / spec.rate_rps
+    return spec.window_s
+
+
+def _expected(spec: StageSpec, window_s: float) -> tuple[float, float]:
+    """Arrivals expected in the window, and in the whole stage with its cool-down at its longest."""
+    assert spec.rate_rps is not None
+    if spec.replay is not None:
+        in_window, before_rps, after_rps = spec.rate_rps * window_s, spec.rate_rps, spec.rate_rps
+    else:
+        process = parse_process(spec.arrivals)
+        in_window = process.mean_rate(spec.rate_rps, window_s) * window_s
+        before_rps, after_rps = process.edge_rates(spec.rate_rps, window_s)
+    return in_window, before_rps * spec.warmup_s + in_window + after_rps * spec.cooldown_s
+
+
 def _in_window(plan: StagePlan) -> int:
     return int(np.count_nonzero(plan.phase == PHASES.index("measure")))
 
@@ -113,12 +132,13 @@ def _windows_needed_s(spec: StageSpec, needs: Sequence[int], *, drawn: bool) -> 
     The mean would be short of them every other time. Only where the plan is too large to draw it has to do.
     """
     assert spec.rate_rps is not None
-    if not drawn:
+    shaped = spec.replay is not None or parse_process(spec.arrivals).needs_duration
+    if not drawn or shaped:  # a shape or a trace does not go on as it is when its window is made longer
         return {need: math.ceil(need / spec.rate_rps) for need in needs}
     most = max(needs)
     window_s = (most + 6 * math.sqrt(most) + 1) / spec.rate_rps
     while True:
-        plan = plan_stage(msgspec.structs.replace(spec, window_s=window_s, cooldown_s=0.0), [])
+        plan = plan_stage(msgspec.structs.replace(spec, window_s=window_s, requests=None, cooldown_s=0.0), [])
         offsets = plan.offset_ns[plan.phase == PHASES.index("measure")] - round(spec.warmup_s * NS_PER_S)
         if len(offsets) >= most:
             return {need: int(offsets[need - 1]) // NS_PER_S + 1 for need in needs}

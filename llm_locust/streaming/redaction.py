@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Iterable
 from urllib.parse import quote
+
+from llm_locust.records.text import one_line
 
 MAX_ERROR_CHARS = 300
 MASK = "***"
@@ -33,13 +37,27 @@ def looks_like_a_secret(value: str) -> bool:
 
 
 def secrets_in(headers: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """The secrets that request headers carry: whole values of headers named like one, and what follows a scheme word."""
+    """The secrets that request headers carry: whole values of headers named like one, and what follows a scheme word.
+
+    Of ``Basic`` credentials also what they say when decoded: a server knows them so, and may repeat them so.
+    """
     secrets: set[str] = set()
     for name, value in headers:
         if names_a_secret(name):
             whole = value.strip()
-            secrets.update((whole, whole.partition(" ")[2].strip()))
+            scheme, _, token = whole.partition(" ")
+            secrets.update((whole, token.strip()))
+            if scheme.lower() == "basic":
+                said = _decoded(token)
+                secrets.update((said, said.partition(":")[2]))
     return tuple(sorted((s for s in secrets if len(s) >= _SHORTEST_SECRET), key=len, reverse=True))
+
+
+def _decoded(token: str) -> str:
+    try:
+        return base64.b64decode(token, validate=True).decode("utf-8", "replace")
+    except (ValueError, binascii.Error):
+        return ""
 
 
 def mask(text: str, secrets: Iterable[str] = ()) -> str:
@@ -49,12 +67,6 @@ def mask(text: str, secrets: Iterable[str] = ()) -> str:
     for shape, replacement in _SECRET_SHAPES:
         text = shape.sub(replacement, text)
     return text
-
-
-def one_line(text: str, limit: int = MAX_ERROR_CHARS) -> str:
-    """``text`` on one line of printable characters, at most ``limit`` of them; a cut shows as ``...``."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return line if len(line) <= limit else line[: limit - 3] + "..."
 
 
 def safe_line(text: str, secrets: Iterable[str] = (), limit: int = MAX_ERROR_CHARS) -> str:

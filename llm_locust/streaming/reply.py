@@ -23,6 +23,8 @@ class Reply(msgspec.Struct, kw_only=True):
     ``*_duration_ns`` durations in nanoseconds. ``None`` means not measured; 0 is a measured 0.
     """
 
+    cold: bool | None = None
+    """By the server's own word: it had to load the model first (see :mod:`llm_locust.streaming.cold`)."""
     sent_ns: int | None = None
     """The instant before connect, or on a reused connection before the first send. A retry leaves it alone."""
     connect_ns: int | None = None

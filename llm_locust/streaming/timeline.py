@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from operator import sub
 from typing import Literal
 
+from llm_locust.streaming.cold import was_cold
 from llm_locust.streaming.dialects import Counts, Delta
 from llm_locust.streaming.reply import Reply
 
@@ -111,6 +112,7 @@ class Timeline:
         reply.cached_tokens = counts.cached_tokens
         reply.total_duration_ns = counts.total_duration_ns
         reply.load_duration_ns = counts.load_duration_ns
+        reply.cold = was_cold(counts.load_duration_ns)
         reply.prompt_eval_duration_ns = counts.prompt_eval_duration_ns
         reply.eval_duration_ns = counts.eval_duration_ns
         if counts.output_tokens is not None and (counts.output_tokens > 0 or not self._has_output):

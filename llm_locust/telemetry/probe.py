@@ -1,4 +1,4 @@
-"""One page of the server: a bounded ``GET`` over the very sockets, name resolution and TLS trust that the load uses.
+"""One page of the server: a bounded request over the very sockets, name resolution and TLS trust that the load uses.
 
 A server that is ready for another client (another certificate store, a proxy from the environment) would not yet be ready
 for the load.
@@ -25,7 +25,7 @@ from llm_locust.streaming.target import Target
 from llm_locust.streaming.tls import tls_context
 
 MAX_PAGE_BYTES = 1024 * 1024
-"""What a server says of itself is far shorter."""
+"""What a server says of itself is far shorter; of a longer page this much is read."""
 
 
 class Page(NamedTuple):
@@ -35,6 +35,12 @@ class Page(NamedTuple):
     server: str
     """The ``Server`` header, or the empty string."""
     body: bytes
+    first_ns: int = 0
+    """When its first byte came, on the probe's clock: by the kernel's stamp where there is one."""
+    last_ns: int = 0
+    """... and its last."""
+    cut: str | None = None
+    """Why the body is not all of the page, when it is not."""
 
     def json(self) -> dict[str, Any]:
         """The JSON object of a 200; an empty one for everything else."""
@@ -61,20 +67,31 @@ class NoPage(Exception):
 
 
 class Probe:
-    """Asks one server for pages. Redirects are not followed, and each page takes a connection of its own.
+    """Asks one server for pages, one at a time. Redirects are not followed.
 
     Args:
         base_url: as given for the load; a ``/v1`` at its end is left out, because health and version lie beside it.
         headers: sent with every page, as the key is.
         ca_file: PEM certificates to trust instead of the system's.
         insecure: do not verify the server's certificate.
+        clock: what the times of pages are on; ``None`` for one of its own.
+        keep_alive: keep the connection for the next page; else each page takes one of its own.
+        most_bytes: of a longer page no more is read.
 
     Raises:
         UsageError: a base URL that is none, a header with a line break, or a CA file that cannot be read.
     """
 
     def __init__(
-        self, base_url: str, headers: Mapping[str, str], *, ca_file: str | None = None, insecure: bool = False
+        self,
+        base_url: str,
+        headers: Mapping[str, str],
+        *,
+        ca_file: str | None = None,
+        insecure: bool = False,
+        clock: Clock | None = None,
+        keep_alive: bool = False,
+        most_bytes: int = MAX_PAGE_BYTES,
     ) -> None:
         self.base_url = base_url.strip().rstrip("/").removesuffix("/v1")
         self.target = Target.parse(self.base_url)
@@ -83,10 +100,14 @@ class Probe:
                 raise UsageError(f"header {name!r}: neither name nor value may hold a line break")
         lines = [f"Host: {self.target.authority}", "User-Agent: llm-locust", "Accept: application/json, */*"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
-        self._head = "\r\n".join([*lines, "Accept-Encoding: identity", "Connection: close", "", ""]).encode()
+        lines += ["Accept-Encoding: identity", f"Connection: {'keep-alive' if keep_alive else 'close'}"]
+        self._head = "\r\n".join([*lines, ""]).encode()
         self._secrets = secrets_in(headers.items())
         self._tls = tls_context(ca_file, insecure) if self.target.tls else None
-        self._times = ReceiveTimes(Clock())
+        self._times = ReceiveTimes(clock or Clock())
+        self._keep_alive = keep_alive
+        self._most_bytes = most_bytes
+        self._kept: Connection | None = None
 
     def get(self, path: str, *, timeout_s: float) -> Page:
         """The page at ``path`` under the base URL, within ``timeout_s`` seconds from name to last byte.
@@ -94,15 +115,37 @@ class Probe:
         Raises:
             NoPage: the name is unknown, nobody listens, TLS failed, time ran out, or the answer is not HTTP.
         """
+        return self._ask(f"GET {self.target.path(path)} HTTP/1.1\r\n".encode() + self._head + b"\r\n", timeout_s)
+
+    def post(self, path: str, body: object, *, timeout_s: float) -> Page:
+        """The answer to ``body`` as JSON; otherwise as :meth:`get`."""
+        content = msgspec.json.encode(body)
+        fields = f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+        line = f"POST {self.target.path(path)} HTTP/1.1\r\n"
+        return self._ask(line.encode() + self._head + fields.encode() + content, timeout_s)
+
+    def close(self) -> None:
+        """Close the connection that was kept, if there is one."""
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
+    def _ask(self, request: bytes, timeout_s: float) -> Page:
         limit = gevent.Timeout.start_new(timeout_s)
-        connection, missing = None, "connection"
+        connection, self._kept = self._kept, None
+        missing = "answer"
         try:
+            if connection is not None:
+                try:
+                    return self._exchange(connection, request)
+                except (OSError, NoPage):  # gone while it was idle: the request goes out once more, on a new one
+                    connection.close()
+            missing = "connection"
             connection = connect(self._addresses(), self._times, timeout_s=timeout_s)
             missing = "TLS handshake"
             self._secure(connection)
             missing = "answer"
-            connection.send(f"GET {self.target.path(path)} HTTP/1.1\r\n".encode() + self._head)
-            return _read(connection)
+            return self._exchange(connection, request)
         except gevent.Timeout as expired:
             if expired is not limit:
                 raise
@@ -115,8 +158,32 @@ class Probe:
             raise NoPage(Failure(Outcome.CONNECTION_LOST, text)) from None
         finally:
             limit.close()
-            if connection is not None:
+            if connection is not None and connection is not self._kept:
                 connection.close()
+
+    def _exchange(self, connection: Connection, request: bytes) -> Page:
+        connection.send(request)
+        framing, body = ResponseFraming(), bytearray()
+        first_ns = last_ns = 0
+        while not framing.done and framing.error is None and len(body) <= self._most_bytes:
+            data, time = connection.receive()
+            if not data:
+                framing.close()
+                break
+            first_ns, last_ns = first_ns or time.t_ns, time.t_ns
+            body += framing.feed(data)
+        if framing.error is not None:
+            raise NoPage(Failure(Outcome.PROTOCOL_ERROR, framing.error))
+        if framing.head is None:
+            raise NoPage(Failure(Outcome.CONNECTION_LOST, "the connection was closed without an answer"))
+        cut = None
+        if len(body) > self._most_bytes:
+            cut = f"the page is longer than {self._most_bytes:,} bytes"
+        elif framing.truncated:
+            cut = "the connection was closed before the page had ended"
+        if self._keep_alive and framing.reusable:
+            self._kept = connection
+        return Page(framing.head.status, framing.head.get("server"), bytes(body), first_ns, last_ns, cut)
 
     def safe(self, text: str) -> str:
         """``text`` as one bounded line with the secrets of the headers masked."""
@@ -138,18 +205,3 @@ class Probe:
             connection.start_tls(self._tls, self.target.host)
         except OSError as error:
             raise tls_failure(error) from None
-
-
-def _read(connection: Connection) -> Page:
-    framing, body = ResponseFraming(), bytearray()
-    while not framing.done and framing.error is None and len(body) <= MAX_PAGE_BYTES:
-        data, _ = connection.receive()
-        if not data:
-            framing.close()
-            break
-        body += framing.feed(data)
-    if framing.error is not None:
-        raise NoPage(Failure(Outcome.PROTOCOL_ERROR, framing.error))
-    if framing.head is None:
-        raise NoPage(Failure(Outcome.CONNECTION_LOST, "the connection was closed without an answer"))
-    return Page(framing.head.status, framing.head.get("server"), bytes(body))

@@ -38,6 +38,8 @@ class LLMUser(User):
     """How the reply is read, by its registered name, e.g. ``openai-chat``."""
     path: ClassVar[str]
     """The endpoint, appended to ``--host``."""
+    can_evict: ClassVar[bool] = False
+    """A request of this API can have the model unloaded once it has ended: :meth:`evict_after` says how."""
 
     def build_body(self, prompt: Prompt) -> dict[str, Any]:
         """The JSON body of the request for this prompt. Override this."""
@@ -47,9 +49,38 @@ class LLMUser(User):
         """Headers of the request beyond the usual ones: the API key of this worker's environment, and ``--header``."""
         return self._session.headers
 
-    def build_request(self, prompt: Prompt, request_id: str) -> StreamRequest:
-        """The whole request: body, headers, and the id under which the server can log it."""
-        body = {**self.build_body(prompt), **self._session.extra_body}
+    def add_extra(self, body: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
+        """The body with the fields of ``--extra-body``, which overrule it."""
+        return {**body, **extra}
+
+    def evict_after(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The body of a request after which the server shall unload the model, so that the next one finds it cold.
+
+        The server unloads when the last request in flight has ended. A next request that comes before then is warm, and
+        on Ollama keeps the wish alive: the model goes after that one.
+
+        Raises:
+            UsageError: this API knows no such wish (:attr:`can_evict` is false).
+        """
+        raise UsageError(
+            f"{type(self).__name__} cannot have the model unloaded: {self.path} has no field for it, only Ollama's own API "
+            "does (OllamaChatUser, OllamaGenerateUser)"
+        )
+
+    def build_request(self, prompt: Prompt, request_id: str, evict_after: bool = False) -> StreamRequest:
+        """The whole request: body, headers, and the id under which the server can log it.
+
+        Args:
+            prompt: what to ask.
+            request_id: sent as ``X-Request-Id``.
+            evict_after: have the model unloaded once the request has ended, whatever the body says of it.
+
+        Raises:
+            UsageError: more than one choice is asked for, or ``evict_after`` of an API that cannot.
+        """
+        body = self.add_extra(self.build_body(prompt), self._session.extra_body)
+        if evict_after:
+            body = self.evict_after(body)
         if body.get("n", 1) != 1:
             raise UsageError(f"the body asks for n={body['n']} choices: a request has one reply, ask for more requests")
         if not self._session.streaming:

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 import msgspec
 
 from llm_locust.records import UsageError, WorkloadFacts
-from llm_locust.records.run import WorkloadSpec
 
 Message = dict[str, Any]
 """One chat message, as the API takes it: ``{"role": ..., "content": ...}`` and whatever else the API knows."""
@@ -27,6 +26,10 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     slice: str | None = None
     prefix_group: str | None = None
     session: str | None = None
+    turn: int | None = None
+    """Which turn of its session it is, from 1."""
+    input_tokens: int | None = None
+    """How long it was asked to be, in tokens; ``None`` when nobody asked."""
 
     @property
     def text(self) -> str:
@@ -134,7 +137,7 @@ class PromptsFile:
         return self._prompts[index % len(self._prompts)]
 
 
-_WORDS = (  # noqa: SIM905 - a list of quoted words is only longer
+WORDS = (  # noqa: SIM905 - a list of quoted words is only longer
     "river stone market winter garden signal copper window valley engine harbor letter meadow bridge candle "
     "forest mirror planet summer thread village whisper anchor basket canyon desert ember feather glacier hammer "
     "island jacket kettle lantern mountain needle orchard pepper quarry ribbon saddle temple umbrella violin wagon "
@@ -161,35 +164,9 @@ class SyntheticPrompts:
     def prompt(self, index: int) -> Prompt:
         """The prompt of the arrival with this index."""
         # A text seed goes through SHA-512, so neighbouring indices share nothing, whatever the Python version.
-        words = random.Random(f"{self._seed}/{index}").choices(_WORDS, k=self.WORDS_PER_PROMPT)
+        words = random.Random(f"{self._seed}/{index}").choices(WORDS, k=self.WORDS_PER_PROMPT)
         return Prompt(
             index=index,
             prompt=f"Write a long story that uses these words: {' '.join(words)}.",
             max_tokens=self._max_tokens,
         )
-
-
-def load_workload(prompts_file: str | None, *, seed: int, max_tokens: int) -> Workload:
-    """The workload that the options ask for.
-
-    Raises:
-        UsageError: the prompts file is unusable.
-    """
-    if prompts_file is not None:
-        return PromptsFile(prompts_file, max_tokens)
-    return SyntheticPrompts(seed, max_tokens)
-
-
-def workload_of(spec: WorkloadSpec) -> Workload:
-    """The workload of a run, made again on a worker and proven to be the same.
-
-    Raises:
-        UsageError: this process's prompts are not those of the master.
-    """
-    workload = load_workload(spec.prompts_file, seed=spec.seed, max_tokens=spec.max_tokens)
-    if workload.facts.sha256 != spec.sha256:
-        raise UsageError(
-            f"{spec.prompts_file or 'the synthetic workload'} is not the same here as on the master "
-            f"(SHA-256 {workload.facts.sha256[:12]} against {spec.sha256[:12]}): copy the master's file to this machine"
-        )
-    return workload

@@ -11,6 +11,7 @@ Times are on the master's clock; each worker's file is written on its own clock,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,15 @@ from llm_locust.records import (
     header_line,
     plan_header_line,
 )
+from llm_locust.records.device_sample import DeviceSample, device_header_line, encode_device_rows
+from llm_locust.records.server_sample import ServerSample, encode_server_rows, server_header_line
 
 T0 = 1_790_000_000 * NS_PER_S + 123_456_789
 """The start of the first window: not a round number, so that a lost digit shows."""
 
 NS_PER_MS = 1_000_000
+
+METRICS = "http://127.0.0.1:8000/metrics"
 
 TIMES = (
     "planned_ns", "dispatched_ns", "sent_ns", "written_ns", "headers_ns", "first_output_ns", "first_answer_ns",
@@ -125,6 +130,26 @@ class StageBuilder:
             self.records.append(record)
         return record
 
+    def scraped(
+        self,
+        tell: Callable[[float], dict[str, Any]],
+        *,
+        every: float = 1.0,
+        until: float | None = None,
+        target: str = METRICS,
+    ) -> None:
+        """Pages of the server, read from 5.5 s before the stage to 4.5 s after it (or ``until``), ``every`` so many seconds.
+
+        ``tell`` is given the seconds after the window's start and says what the page said.
+        """
+        spec, end_ns = self.manifest.spec, self.manifest.end_ns
+        last = until if until is not None else ((end_ns or 0) - self.window_start_ns) / NS_PER_S + 4.5
+        at = -spec.warmup_s - 5.5
+        while at <= last:
+            told = {"engine": "vllm", "verified": True, **tell(at)}
+            self.run.samples.append(ServerSample(at_ns=self.window_start_ns + round_ns(at), target=target, **told))
+            at += every
+
     def requests(self, count: int, *, over: float | None = None, first: float = 0.0, **fields: Any) -> None:
         """``count`` like requests, evenly over ``over`` seconds (default: the window) from ``first`` on."""
         length = over if over is not None else self.manifest.spec.window_s
@@ -152,6 +177,9 @@ class RunBuilder:
         self.workers = workers
         self.offsets_ns = offsets_ns or {}
         self.stages: list[StageBuilder] = []
+        self.samples: list[ServerSample] = []
+        """What the server's pages said, on the master's clock."""
+        self.devices: list[DeviceSample] = []
         self._next = 0
         facts: dict[str, Any] = {
             "state": "complete",
@@ -235,6 +263,10 @@ class RunBuilder:
         self.manifest.stages = [stage.manifest for stage in self.stages]
         self.manifest.save(self.folder.manifest)
         self.folder.plan.write_text(plan_header_line() + encode_plan_rows(plan))
+        if self.samples:
+            self.folder.server_csv.write_text(server_header_line() + encode_server_rows(self.samples))
+        if self.devices:
+            self.folder.devices_csv.write_text(device_header_line() + encode_device_rows(self.devices))
         for worker, lines in issued.items():
             self.folder.worker_csv(worker, issued=True).write_text(plan_header_line() + encode_plan_rows(lines))
         for worker, records in rows.items():

@@ -25,6 +25,9 @@ from llm_locust.records.gates import GATE_FIGURES, GateSpec, format_gate, parse_
         ("*:error_rate<=0", GateSpec(slice="*", name="error_rate", relation="<=", limit=0.0)),
         ("timeout<=3", GateSpec(name="timeout", relation="<=", limit=3.0)),
         ("goodput>=1.5", GateSpec(name="goodput", relation=">=", limit=1.5)),
+        ("kv_cache_peak_pct<=95", GateSpec(name="kv_cache_peak_pct", relation="<=", limit=95.0)),
+        ("preemptions=0", GateSpec(name="preemptions", relation="=", limit=0.0)),
+        ("waiting_peak<=12", GateSpec(name="waiting_peak", relation="<=", limit=12.0)),
         ("oom==0", GateSpec(name="oom", relation="=", limit=0.0)),
     ],
 )
@@ -58,6 +61,11 @@ def test_every_figure_can_be_gated_by_its_name(figure: str) -> None:
         ("waiting_trend=rising", "only be held to flat"),
         ("faq:waiting_trend=flat", "a figure of the whole server"),
         ("faq:queue_p95<=3", "a figure of the whole server"),
+        ("faq:preemptions=0", "a figure of the whole server"),
+        ("*:kv_cache_peak_pct<=95", "a figure of the whole server"),
+        ("kv_cache_peak_pct<=101", "a number from 0 to 100"),
+        ("waiting_peak<=0.5", "the limit must be a whole number$"),
+        ("kv_cache_peak<=95", "did you mean kv_cache_peak_pct"),
     ],
 )
 def test_what_is_wrong_with_a_gate_is_said_with_what_is_right(text: str, message: str) -> None:

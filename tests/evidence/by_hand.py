@@ -8,12 +8,15 @@ import msgspec
 
 from llm_locust.analysis.evidence import evidence_record
 from llm_locust.records import NS_PER_S, Manifest, StageManifest, StageSpec, WorkloadFacts
-from llm_locust.records.evidence import NOT_READ, EvidenceRecord, StageTelemetry
+from llm_locust.records.device_figures import DeviceFigures
+from llm_locust.records.evidence import EvidenceRecord
 from llm_locust.records.facts import NO_FACTS, Facts
+from llm_locust.records.server_figures import BucketPercentile, ServerFigures
 from llm_locust.records.summary import (
     FailingDimension,
     Gate,
     GeneratorHealth,
+    InFlightTrend,
     Percentile,
     Reconciliation,
     RunSummary,
@@ -32,21 +35,29 @@ FACTS: dict[str, Any] = {
     "owner": "Inference team",
 }
 
-TELEMETRY = StageTelemetry(
-    queue_time_p95_ms=12.5,
-    running_peak=32,
-    running_trend="flat",
-    waiting_peak=0,
-    waiting_trend="flat",
-    kv_cache_peak_pct=41.5,
-    prefix_cache_hit_rate=0.0,
-    peak_memory_gb=71.5,
-    memory_tool="NVML",
-    memory_scope="device",
-    memory_kind="vram",
-    preemptions=0,
-    evictions=0,
-)
+FLAT = InFlightTrend(state="flat", detail="from 0 to 0 over the window, which is within the noise")
+
+SEEN: dict[str, Any] = {
+    "server": ServerFigures(
+        targets=["http://127.0.0.1:8000/metrics"],
+        engines=["vllm"],
+        verified=True,
+        samples=60,
+        running_peak=32,
+        running_trend=FLAT,
+        waiting_peak=0,
+        waiting_trend=FLAT,
+        kv_cache_peak_pct=41.5,
+        prefix_cache_hit_rate=0.0,
+        preemptions=0,
+        evictions=0,
+        percentiles={"queue_time_p95_ms": BucketPercentile(value_ms=12.5, low_ms=10.0, high_ms=20.0, n=90)},
+    ),
+    "device": DeviceFigures(
+        peak_memory_bytes=71_500_000_000, memory_scope="device", memory_kind="vram", memory_tool="NVML"
+    ),
+}
+"""What server and device showed in a stage."""
 
 
 def manifest(*, rounds: int = 1, **changes: Any) -> Manifest:
@@ -145,8 +156,9 @@ def summary(*stages: StageSummary, **changes: Any) -> RunSummary:
     return RunSummary(**(given | changes))
 
 
-def record_of(one: StageSummary, facts: Facts = NO_FACTS, telemetry: StageTelemetry = NOT_READ) -> EvidenceRecord:
-    return evidence_record(manifest(), summary(one), one, facts, telemetry)
+def record_of(one: StageSummary, facts: Facts = NO_FACTS, **changes: Any) -> EvidenceRecord:
+    """``changes`` are of the manifest."""
+    return evidence_record(manifest(**changes), summary(one), one, facts)
 
 
 def performance_record() -> EvidenceRecord:
@@ -173,10 +185,11 @@ def performance_record() -> EvidenceRecord:
             error_rate=0.0,
             token_sources={"usage": 100},
             verdict=ok,
+            **SEEN,
         )
         for k in range(3)
     ]
-    return evidence_record(manifest(rounds=3), summary(*rounds), rounds[2], Facts(FACTS), TELEMETRY)
+    return evidence_record(manifest(rounds=3), summary(*rounds), rounds[2], Facts(FACTS))
 
 
 def document(record: EvidenceRecord | None = None, **changes: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from llm_locust.records.facts import Facts
 from llm_locust.records.summary import Percentile, StageVerdict
 from llm_locust.report import merge_run
 from tests.analysis.run_builder import RunBuilder
-from tests.evidence.by_hand import FACTS, TELEMETRY, document, manifest, record_of, stage, summary
+from tests.evidence.by_hand import FACTS, SEEN, document, manifest, record_of, stage, summary
 
 EXPECTED: dict[str, Any] = {
     # identity
@@ -138,6 +138,7 @@ EXPECTED: dict[str, Any] = {
         {"name": "error_rate", "detail": "10 of 100 failed: 10 rejected"},
     ],
     "generator": {"valid": True, "reasons": []},
+    "server_changes": [],
     "rounds": 1,
     "success_threshold": 0.99,
     "evidence_grade": "partial",
@@ -158,7 +159,7 @@ EXPECTED: dict[str, Any] = {
 
 
 def test_a_stage_becomes_its_record_and_what_is_not_known_is_null() -> None:
-    found = document(record_of(stage(), Facts(FACTS), TELEMETRY))
+    found = document(record_of(stage(**SEEN), Facts(FACTS)))
     assert {name: value for name, value in found.items() if value is not None} == EXPECTED
     assert set(found) - set(EXPECTED) == {
         "environment", "image_digest", "weights_sha256", "quantization_dtype", "kv_cache_dtype", "tokenizer_revision",
@@ -171,7 +172,7 @@ def test_a_stage_becomes_its_record_and_what_is_not_known_is_null() -> None:
 
 
 def test_the_record_written_by_hand_breaks_no_rule() -> None:
-    assert violations(document(record_of(stage(), Facts(FACTS), TELEMETRY))) == []
+    assert violations(document(record_of(stage(**SEEN), Facts(FACTS)))) == []
 
 
 def test_an_infinite_percentile_is_inf_in_the_file() -> None:

@@ -47,7 +47,8 @@ FIELDS = {
 
 ADDED = {
     "stage", "round", "synthetic_engine", "arrival_process", "output_tokens_sources", "attempted", "lost",
-    "goodput_unavailable", "result_strength", "verdict", "rounds", "success_threshold", "evidence_grade_reasons",
+    "goodput_unavailable", "server_changes", "result_strength", "verdict", "rounds", "success_threshold",
+    "evidence_grade_reasons",
 }  # fmt: skip
 """What the sums, the grade and the verdict of a record need beside them."""
 

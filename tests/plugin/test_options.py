@@ -47,7 +47,7 @@ def test_a_field_left_empty_in_the_web_form_means_its_default() -> None:
     [
         ({"rates": "0"}, "greater than 0"),
         ({"rates": "nan"}, "greater than 0"),
-        ({"rates": "inf"}, "without a shape"),
+        ({"rates": "inf"}, "concurrency_ladder"),
         ({"rates": "1;2"}, "comma-separated"),
         ({"stage_time": "0"}, "greater than 0"),
         ({"stage_time": "-5"}, "write seconds"),

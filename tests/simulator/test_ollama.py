@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -57,6 +58,7 @@ def test_a_reply_that_is_not_streamed_is_one_object(server: Running) -> None:
         ({"prompt": "x"}, 400, "model is required"),
         (generate(prompt="x " * 2048), 400, "exceeds the context length"),
         (generate(options={"num_predict": "x"}), 400, "num_predict must be an integer"),
+        (generate(keep_alive="soon"), 400, "keep_alive 'soon' is not a duration"),
         ([1], 400, "not a JSON object"),
     ],
 )
@@ -104,6 +106,44 @@ def test_a_request_without_a_prompt_loads_the_model() -> None:
         assert (loaded["done"], loaded["done_reason"]) == (True, "load")
         assert len(json.loads(ask(server.base_url, "/api/ps").body)["models"]) == 1
         assert lines(ask(server.base_url, "/api/generate", generate()))[-1]["load_duration"] == 0
+
+
+def loaded(server: Running) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(ask(server.base_url, "/api/ps").body)["models"]
+    return found
+
+
+@pytest.mark.process
+def test_a_model_that_is_not_to_be_kept_is_gone_after_the_request_and_the_next_is_cold() -> None:
+    with running(load_seconds=0.3, decode_ms=1) as server:
+        loads = []
+        for keep_alive in (0, None, 0, None):
+            body = generate() if keep_alive is None else generate(keep_alive=keep_alive)
+            loads.append(lines(ask(server.base_url, "/api/generate", body))[-1]["load_duration"])
+            assert len(loaded(server)) == (keep_alive is None)
+    assert loads == [300_000_000, 300_000_000, 0, 300_000_000]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("path", "empty"), [("/api/generate", {}), ("/api/chat", {"messages": []})])
+def test_a_request_without_a_prompt_unloads_the_model(path: str, empty: dict[str, Any]) -> None:
+    with running(load_seconds=0.1, decode_ms=1) as server:
+        ask(server.base_url, "/api/generate", generate())
+        unloaded = json.loads(ask(server.base_url, path, {"model": "synthetic", "keep_alive": 0, **empty}).body)
+        assert (unloaded["done"], unloaded["done_reason"]) == (True, "unload")
+        assert loaded(server) == []
+        assert lines(ask(server.base_url, "/api/generate", generate()))[-1]["load_duration"] == 100_000_000
+
+
+@pytest.mark.process
+def test_the_page_of_loaded_models_tells_their_memory_their_context_and_their_end() -> None:
+    with running(model_gb=4, vram_share=0.75, max_model_len=512) as server:
+        (card,) = loaded(server)
+        assert (card["size"], card["size_vram"], card["context_length"]) == (4_000_000_000, 3_000_000_000, 512)
+        assert datetime.fromisoformat(card["expires_at"]) > datetime.now(UTC) + timedelta(days=36_500)
+        ask(server.base_url, "/api/generate", generate(keep_alive="1h"))
+        left = datetime.fromisoformat(loaded(server)[0]["expires_at"]) - datetime.now(UTC)
+        assert timedelta(minutes=59) < left < timedelta(minutes=61)
 
 
 @pytest.mark.process

@@ -93,7 +93,7 @@ def test_synthetic_prompts_differ_by_index_and_seed_and_are_the_same_in_every_pr
 
 def test_a_worker_with_another_prompts_file_is_told_so(tmp_path: Path) -> None:
     path = write(tmp_path, '{"prompt": "a"}')
-    digest = load_workload(path, seed=1, max_tokens=9).facts.sha256
+    digest = load_workload(WorkloadSpec(prompts_file=path, seed=1, max_tokens=9)).facts.sha256
     spec = WorkloadSpec(prompts_file=path, seed=1, max_tokens=9, sha256=digest)
     assert workload_of(spec).facts.sha256 == digest
     write(tmp_path, '{"prompt": "b"}')

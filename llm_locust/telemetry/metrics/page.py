@@ -7,7 +7,7 @@ Nothing here opens a socket. ``read_page(body)`` never raises for what a server 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -46,29 +46,32 @@ def detect(page: bytes) -> Mapping | None:
     return _best(read_exposition(page, wanted=()).names)
 
 
-def read_page(page: bytes, mapping: Mapping | None = None) -> NormalisedPage:
+def read_page(
+    page: bytes, mapping: Mapping | None = None, pause: Callable[[], object] = lambda: None
+) -> NormalisedPage:
     """Read a page.
 
     Args:
         page: The body of a 200, whole.
         mapping: The one to read it by; ``None`` to find out at every page (better remember what :func:`detect`
             said at the first).
+        pause: Called every quarter of a millisecond or so, to let others have their turn.
     """
     if mapping is None:
-        found = read_exposition(page, wanted=())
+        found = read_exposition(page, (), pause)
         if found.error is not None:
             return NormalisedPage(error=found.error)
         mapping = _best(found.names)
         if mapping is None:
             known = ", ".join(known_mapping(engine).title for engine in known_engines())
             return NormalisedPage(error=f"metrics of no engine that there is a mapping for ({known})")
-    exposition = read_exposition(page, mapping.wanted)
+    exposition = read_exposition(page, mapping.wanted, pause)
     error = exposition.error
     if error is None and not exposition.series:
         error = f"none of the {len(exposition.names)} metrics on the page is one of {mapping.title}"
     if error is not None:
         return NormalisedPage(engine=mapping.engine, verified=mapping.verified, error=error)
-    return _Reader(mapping, exposition.series).page()
+    return _Reader(mapping, exposition.series, pause).page()
 
 
 def server_sample(page: NormalisedPage, *, at_ns: int, target: str, scrape_ms: float | None = None) -> ServerSample:
@@ -129,8 +132,9 @@ class _Labels(NamedTuple):
 class _Reader:
     """Puts the series of one page together by one mapping."""
 
-    def __init__(self, mapping: Mapping, series: Sequence[Series]) -> None:
+    def __init__(self, mapping: Mapping, series: Sequence[Series], pause: Callable[[], object]) -> None:
         self._mapping = mapping
+        self._pause = pause
         self._by_name: dict[str, list[Series]] = {}
         for one in series:
             self._by_name.setdefault(one.name, []).append(one)
@@ -147,6 +151,7 @@ class _Reader:
             if chosen is None:
                 continue
             if kind == "histogram":
+                self._pause()
                 histogram = self._histogram(chosen)
                 if histogram is not None:
                     histograms[name], sources[name] = histogram, str(chosen)

@@ -36,7 +36,7 @@ def test_a_row_by_hand() -> None:
     row = encode_server_rows([sample])
     assert row == (
         "1700000000000000001,http://a:8000,vllm,1,,2.5,,3,0,"
-        '"{""0"":0.25,""1"":1}",1,0.625,,,,,,,,,,"{""le"":[0.1,1],""n"":[2,3],""count"":4,""sum"":5.5}",,,,,\n'
+        '"{""0"":0.25,""1"":1}",1,0.625,,,,,,,,,,"{""le"":[0.1,1],""n"":[2,3],""count"":4,""sum"":5.5}",,,,,,,,,\n'
     )
     assert decode_server_rows(server_header_line() + row, "server.csv") == [sample]
 

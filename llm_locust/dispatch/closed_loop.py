@@ -1,0 +1,163 @@
+"""A closed loop on one worker: so many requests in flight, each followed by the next.
+
+The loop is the stage's own, for as long or as many requests as it says; or Locust's users make it, one turn after another,
+until they are stopped. There is no plan: what is about to be sent is written down first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llm_locust.dispatch.worker_run import RequestBuilder, share
+from llm_locust.records import NS_PER_S, Outcome, PlanRow, RequestRecord
+from llm_locust.records.run import request_id
+from llm_locust.streaming.turns import Turnstile
+from llm_locust.workload import Prompt
+
+if TYPE_CHECKING:
+    from llm_locust.dispatch.stage_run import StageRun
+
+
+class ClosedLoop:
+    """This worker's share of a closed loop."""
+
+    def __init__(self, stage: StageRun, rank: int, of: int) -> None:
+        self._stage = stage
+        self._turns = Turnstile()
+        spec = stage.spec
+        concurrency = spec.concurrency or 0
+        self._loops = [] if spec.by_users else list(range(rank, concurrency, of))
+        """Which of all loops are this worker's."""
+        self._running = 0
+        self._started = False
+        self._left: dict[int, int] | None = None
+        """Measured requests that each loop still has to make; ``None`` for a loop that ends by time."""
+        if spec.requests is not None and not spec.by_users:
+            self._left = {loop: share(spec.requests, loop, concurrency) or 0 for loop in self._loops}
+        self.batch = sum(self._left.values()) if self._left is not None else 0
+        """How many requests are measured, where that is set."""
+        self.window_start_ns: int | None = None
+        self._window_end_ns: int | None = None
+
+    def start(self) -> None:
+        """Let the turns begin; a stage's own loops at the stage's start."""
+        stage = self._stage
+        self._started = True
+        if stage.spec.by_users:
+            return
+        self.window_start_ns = stage.start_ns + round(stage.spec.warmup_s * NS_PER_S)
+        if stage.spec.window_s is not None:
+            self._window_end_ns = self.window_start_ns + round(stage.spec.window_s * NS_PER_S)
+        self._running = len(self._loops)
+        for loop in self._loops:
+            stage.group.spawn(self._go_round, loop)
+        if not self._loops:
+            stage.end_arrivals(None)
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether turns of Locust's users may start."""
+        return self._started and self._stage.spec.by_users and self._stage.cutoff_ns is None
+
+    def turn(self, builder: RequestBuilder, user_name: str) -> None:
+        """One turn of a user of Locust's: returns when its request has ended.
+
+        The request runs in a greenlet of its own, so that a user whom Locust removes leaves no request without record.
+        """
+        self._turns.wait()
+        if self.takes_turns:
+            self._request(builder, user_name, "measure" if self._in_window() else "warmup")
+
+    def _go_round(self, loop: int) -> None:
+        stage = self._stage
+        user_name = self._user_of(loop)
+        builder = stage.run.builders[user_name]
+        try:
+            ahead_ns = stage.start_ns - stage.run.clock.now_ns()
+            if ahead_ns > 0:
+                stage.cutoff_moved.wait(ahead_ns / NS_PER_S)
+            while stage.cutoff_ns is None and not self._done(loop):
+                self._turns.wait()
+                if stage.cutoff_ns is not None or self._done(loop):
+                    break
+                measured = self._in_window()
+                if measured and self._left is not None:
+                    self._left[loop] -= 1
+                self._request(builder, user_name, "measure" if measured else "warmup")
+        finally:
+            self._running -= 1
+            if self._running == 0 and stage.cutoff_ns is None:
+                stage.end_arrivals(None)
+
+    def _done(self, loop: int) -> bool:
+        if self._left is not None:
+            return self._left[loop] <= 0
+        return self._window_end_ns is not None and self._stage.run.clock.now_ns() >= self._window_end_ns
+
+    def _in_window(self) -> bool:
+        return self.window_start_ns is not None and self._stage.run.clock.now_ns() >= self.window_start_ns
+
+    def _user_of(self, loop: int) -> str:
+        """The user class of a loop: the classes have their weights' share of all loops."""
+        users = self._stage.run.spec.users
+        total = sum(user.weight for user in users)
+        at = (loop + 0.5) / (self._stage.spec.concurrency or 1) * total
+        for user in users:
+            at -= user.weight
+            if at < 0:
+                return user.name
+        return users[-1].name
+
+    def _request(self, builder: RequestBuilder, user_name: str, phase: str) -> None:
+        stage = self._stage
+        run = stage.run
+        index = stage.spec.first_index + run.worker + stage.taken * run.stride
+        stage.taken += 1
+        stage.making += 1
+        record = RequestRecord(
+            run_id=run.spec.run_id,
+            stage=stage.spec.stage,
+            round=stage.spec.round,
+            phase=phase,
+            index=index,
+            request_id=request_id(run.spec.run_id, index),
+            worker=run.worker,
+            user=user_name,
+            outcome=Outcome.GENERATOR_ERROR,
+        )
+        prompt: Prompt | None = None
+        failure: Exception | None = None
+        try:
+            prompt = stage.describe(record)
+        except Exception as error:
+            failure = error
+        run.recorder.issue(
+            PlanRow(
+                run_id=record.run_id,
+                stage=record.stage,
+                round=record.round,
+                phase=record.phase,
+                index=index,
+                request_id=record.request_id,
+                worker=run.worker,
+                user=user_name,
+                slice=record.slice,
+                prompt_index=record.prompt_index,
+                input_tokens_asked=record.input_tokens_asked,
+                max_tokens=record.max_tokens,
+                prefix_group=record.prefix_group,
+                session=record.session,
+                turn=record.turn,
+            )
+        )
+        ready = None
+        if failure is not None:
+            stage.our_fault(record, failure)
+            stage.ended(record, None, builder)
+        else:
+            ready = stage.make(record, builder, prompt)
+        stage.making -= 1
+        if ready is not None:
+            stage.issue(ready).join()
+        else:
+            stage.check_over()

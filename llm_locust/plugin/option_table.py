@@ -1,0 +1,194 @@
+"""The options of this project: a group of their own on Locust's command line, in its config file, and as variables."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from locust.argument_parser import LocustArgumentParser
+
+from llm_locust.arrivals import PROCESSES
+from llm_locust.arrivals.traces import FORMATS
+
+GROUP = "LLM options"
+
+
+class Option(NamedTuple):
+    """One option: a value, a bare flag (no metavar), or a value that may be repeated."""
+
+    flag: str
+    default: str | None
+    metavar: str | None
+    meaning: str
+    repeated: bool = False
+    several: bool = False
+    """Repeated, and several values may follow one flag."""
+
+    @property
+    def name(self) -> str:
+        """As an attribute of the parsed options."""
+        return self.flag.removeprefix("--").replace("-", "_")
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return "LOCUST_LLM_" + self.name.upper()
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option("--rates", None, "R1,R2,...", "Arrival rates of the ladder in requests per second, e.g. 0.5,1,2"),
+    Option("--stage-time", "60", "SECONDS", "Measurement window of a stage (90, 90s, 5m)"),
+    Option(
+        "--warmup-time",
+        None,
+        "SECONDS",
+        "Load before the window, not measured. Default: twice the e2e limit, at least 10 s",
+    ),
+    Option(
+        "--cooldown",
+        None,
+        "SECONDS",
+        "Load goes on after the window until its requests have ended, at most this long. "
+        "Default: the e2e limit, else 30 s",
+    ),
+    Option("--requests", None, "N", "Measured requests of an open stage, instead of --stage-time"),
+    Option(
+        "--rounds", "1", "N", "Repeat every stage so often, each time with fresh arrivals and prompts; three to publish"
+    ),
+    Option("--shuffle", None, None, "The stages of each round in an order of their own, decided by the seed"),
+    Option("--concurrency", None, "C1,C2,...", "Requests in flight of the concurrency ladder, e.g. 1,2,4,8"),
+    Option("--repeats", None, "N", "Requests of a closed stage for each one in flight, instead of --stage-time"),
+    Option(
+        "--arrivals",
+        "poisson",
+        "PROCESS",
+        "Arrival process, with parameters if it has any: " + ", ".join(kind.form for kind in PROCESSES.values()),
+    ),
+    Option("--resolution", "0.1", "SHARE", "Of the capacity search: how close first fail and last pass are to come"),
+    Option("--max-stages", "20", "N", "Of the capacity search: end it after so many stages"),
+    Option(
+        "--burst",
+        "gamma:cv=3",
+        "PROCESS",
+        "The bursty process: of the capacity search's last stage, and of shapes/burst.py",
+    ),
+    Option("--trace", None, "FILE", "A production trace to play again, and whose lengths prompts get"),
+    Option("--trace-format", None, "FORMAT", f"{', '.join(FORMATS)}. Default: as its first line looks"),
+    Option("--time-scale", "1", "FACTOR", "Duration of a replay over that of the trace: 0.1 is ten times as fast"),
+    Option(
+        "--rate-scale", "1", "FACTOR", "Arrivals over those of the trace: thinned below 1, laid over themselves above"
+    ),
+    Option("--trace-from", None, "SECONDS", "Where the slice of the trace begins, in its own time (90, 90s, 5m)"),
+    Option("--trace-to", None, "SECONDS", "Where it ends"),
+    Option(
+        "--trace-jitter",
+        None,
+        None,
+        "Move arrivals inside the trace's time resolution, where they were somewhere anyway",
+    ),
+    Option("--idle", "0", "SECONDS", "Of shapes/cold_start.py: send nothing for so long before the first request"),
+    Option(
+        "--unload", None, None, "Of shapes/cold_start.py: have the model unloaded before the first request (Ollama)"
+    ),
+    Option(
+        "--cold-share",
+        None,
+        "SHARE",
+        "Of shapes/cold_start.py: the share of requests that find the model unloaded (Ollama)",
+    ),
+    Option("--seed", "1", "N", "Seed of arrivals and synthetic prompts"),
+    Option(
+        "--max-in-flight",
+        None,
+        "N",
+        "Hold requests back beyond N in flight, over all workers; the wait is reported as cap wait. Default: no cap",
+    ),
+    Option(
+        "--deadline", "120", "SECONDS", "Wall-clock limit of a whole request, stream included; then it is a timeout"
+    ),
+    Option(
+        "--slo",
+        None,
+        "LIMITS",
+        "Latency limits per request in milliseconds, judged jointly, e.g. ttft=500,tpot=100,e2e=3000",
+    ),
+    Option(
+        "--gate",
+        None,
+        "GATE ...",
+        "What a stage must hold to pass, instead of the defaults: 'ttft_p95<=1000' 'attainment>=0.99' 'http_503=0' "
+        "'faq:ttft_p95<=800', or a TOML file of them; fixed before load",
+        True,
+        True,
+    ),
+    Option("--model", None, "NAME", "Model to ask for. Default: the first that the server lists"),
+    Option("--max-tokens", "128", "N", "Output limit of requests whose prompt names none"),
+    Option(
+        "--prompts", None, "FILE", "Prompts as JSONL: prompt or messages, and max_tokens. Default: synthetic prompts"
+    ),
+    Option("--no-stream", None, None, "Ask for whole replies: no TTFT or TPOT then, and no limits on them"),
+    Option(
+        "--api-key-env",
+        None,
+        "NAME",
+        "Environment variable that holds the API key on each worker. Default: LLM_LOCUST_API_KEY, then OPENAI_API_KEY",
+    ),
+    Option("--header", None, "'NAME: VALUE'", "A further request header; a secret as 'NAME: @env:VARIABLE'", True),
+    Option("--extra-body", None, "JSON", 'Fields for every request\'s body, e.g. \'{"temperature": 0, "seed": 1}\''),
+    Option("--ca-file", None, "FILE", "PEM certificates to trust instead of the system's"),
+    Option("--insecure", None, None, "Do not verify the server's certificate; said loudly, and recorded"),
+    Option("--ready-timeout", "60", "SECONDS", "How long to wait for the server to be up before the first stage"),
+    Option("--max-requests", None, "N", "Budget: send at most N requests in the whole run"),
+    Option("--max-output-tokens", None, "N", "Budget: let at most N tokens be generated in the whole run"),
+    Option("--max-minutes", None, "MINUTES", "Budget: stop sending after so many minutes"),
+    Option("--max-failures", "20", "N", "End a stage when N requests in a row have failed; 0: never"),
+    Option("--stop-on-fail", None, None, "End the ladder after its first failing stage"),
+    Option("--require-rate", None, "R", "Exit with 3 unless a rate of at least R per second was sustained"),
+    Option("--require-pass", None, None, "Exit with 3 unless every stage passed"),
+    Option(
+        "--facts", None, "FILE", "TOML of what a client cannot see (llm-locust facts --template); goes into the records"
+    ),
+    Option(
+        "--metrics",
+        None,
+        "URL",
+        "A page of metrics to read during the run, again for more: replicas, NVIDIA's DCGM exporter, llm-locust telemetry "
+        "--port. host is the server's own /metrics, off reads none. Default: host, if it has one",
+        True,
+    ),
+    Option(
+        "--metrics-interval",
+        None,
+        "SECONDS",
+        "From one reading of a metrics page to the next. Default: 1 s, or a twentieth of a stage shorter than 20 s",
+    ),
+    Option("--metrics-map", None, "FILE", "Which metrics are which, as TOML, for an engine that is not known"),
+    Option("--dry-run", None, None, "Print stages, time, samples and cost, and send nothing"),
+    Option("--price-per-hour", None, "PRICE", "For the dry run: what the machine costs per hour"),
+    Option("--price-input", None, "PRICE", "For the dry run: what a million input tokens cost"),
+    Option("--price-output", None, "PRICE", "For the dry run: what a million output tokens cost"),
+    Option("--run-dir", "runs", "DIR", "Where run folders are made"),
+)
+
+OPTION_NAMES: tuple[str, ...] = tuple(option.name for option in OPTIONS)
+DEFAULTS = {option.name: option.default for option in OPTIONS}
+
+
+def add_options(parser: LocustArgumentParser) -> None:
+    """Add the option group to Locust's parser."""
+    group = parser.add_argument_group(GROUP)
+    for option in OPTIONS:
+        common = {"env_var": option.variable, "help": option.meaning + _default_note(option)}
+        if option.metavar is None:
+            action = group.add_argument(option.flag, action="store_true", default=False, **common)
+        elif option.several:
+            action = group.add_argument(option.flag, metavar="GATE", action="extend", nargs="+", **common)
+        elif option.repeated:
+            action = group.add_argument(option.flag, metavar=option.metavar, action="append", **common)
+        else:
+            action = group.add_argument(option.flag, metavar=option.metavar, default=option.default, **common)
+        # Locust's own add_argument would set these; an argument group's does not, and the web UI's form asks for them.
+        vars(action).update(include_in_web_ui=True, is_secret=False, is_required=False, is_multiple=False)
+
+
+def _default_note(option: Option) -> str:
+    return "" if option.default is None else f" (default: {option.default})"
