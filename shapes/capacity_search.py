@@ -20,6 +20,8 @@ class CapacitySearch(StageShape):
             )
         search = BoundarySearch(options.rates_rps, resolution=options.resolution, most_stages=options.most_stages)
         while (rate_rps := search.next_rate()) is not None:
+            if self.only_listed and rate_rps > max(options.rates_rps):
+                break  # how far a single rate will be doubled nobody knows ahead
             for number in range(options.rounds):
                 yield options.open_stage(rate_rps, round=number)
                 result = self.last_result()

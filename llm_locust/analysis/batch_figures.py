@@ -13,6 +13,7 @@ from llm_locust.analysis.goodput import judge
 from llm_locust.analysis.latencies import batch_percentiles
 from llm_locust.analysis.quantiles import per_second, share, wilson
 from llm_locust.records import Outcome
+from llm_locust.records.quality import ERROR, FAIL, PASS
 from llm_locust.records.summary import SliceSummary
 
 
@@ -36,6 +37,7 @@ def batch_figures(
     outcomes = {str(name): int(count) for name, count in rows["outcome"][part].value_counts().items()}
     statuses = rows["status"][part].value_counts().sort_index()
     quality = rows["quality"][part]
+    checked = int(quality.isin([PASS, FAIL]).sum())
     gaps = count_gaps(rows, ok, gaps_us)
     deadlines = None
     if "ttft" in slo and "tpot" in slo:
@@ -47,7 +49,9 @@ def batch_figures(
         "failed": failed,
         "outcomes": outcomes,
         "status_counts": {str(code): int(count) for code, count in statuses.items()},
-        "quality_failures": int((quality == "fail").sum()) if quality.notna().any() else None,
+        "quality_failures": int((quality == FAIL).sum()) if checked else None,
+        "quality_checked": checked or None,
+        "quality_errors": int((quality == ERROR).sum()),
         "seconds": seconds,
         "request_throughput_rps": per_second(successful, seconds),
         "good_requests": good,

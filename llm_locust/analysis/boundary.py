@@ -17,7 +17,7 @@ NEARLY_ALL = 0.95
 
 def ladder_of(found: Sequence[Point]) -> list[Point]:
     """The open points of the arrival process that most of them have: other processes are bursts or replays beside it."""
-    rates = [point for point in found if point.stages[0].mode == "open"]
+    rates = [point for point in found if point.stages[0].mode == "open" and point.stages[0].condition is None]
     processes = [point.stages[0].arrivals for point in rates]
     main = max(dict.fromkeys(processes), key=processes.count, default=None)
     return [point for point in rates if point.stages[0].arrivals == main]
@@ -159,7 +159,7 @@ def sweep_of(found: Sequence[Point], limits: Sequence[str]) -> list[SweepPoint]:
     sweep = []
     for point in found:
         stages = point.stages
-        if stages[0].mode != "closed" or stages[0].concurrency is None:
+        if stages[0].mode != "closed" or stages[0].concurrency is None or stages[0].condition is not None:
             continue
         speeds = [stage.output_tokens_in_window_tps for stage in stages]
         p95 = {}

@@ -83,6 +83,7 @@ def evidence_record(
             f"{facts.where('startup_peak_memory_gb')}: startup_peak_memory_gb is {stated:g}, but "
             f"{number(telemetry.startup_peak_memory_gb)} was measured: correct the file, or leave it blank"
         )
+    stated_cold = known.pop("cold_share", None)
     retest_when = [*RETEST_WHEN, *known.pop("retest_when", [])]
     location = known.pop("evidence_location", f"{manifest.run_id}/")
     run = _stage_manifest(manifest, stage)
@@ -117,6 +118,7 @@ def evidence_record(
         output_tokens_p99=_tokens(stage, "output_tokens_p99"),
         output_tokens_max=_tokens(stage, "output_tokens_max"),
         output_tokens_sources=stage.token_sources | ({"missing": uncounted} if uncounted else {}),
+        cold_share=stage.cold.share if stage.cold is not None else stated_cold,
         success_criterion=f"a finish reason, output and no error within {manifest.deadline_s:g} s",
         warmup_requests=stage.warmup_requests,
         measured_requests=stage.measured,

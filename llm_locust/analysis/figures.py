@@ -7,8 +7,10 @@ import pandas as pd
 
 from llm_locust.analysis import window as windows
 from llm_locust.analysis.batch_figures import batch_figures, slice_summaries
+from llm_locust.analysis.cold import cold_figures
 from llm_locust.analysis.cost import cost_per_million_good_tokens
 from llm_locust.analysis.derived import Bools, buffered, mask
+from llm_locust.analysis.drift import drift
 from llm_locust.analysis.gaps import Us
 from llm_locust.analysis.generator import generator_health
 from llm_locust.analysis.goodput import judge
@@ -16,7 +18,8 @@ from llm_locust.analysis.quantiles import per_second, share
 from llm_locust.analysis.spans import littles_law, span_series
 from llm_locust.analysis.trend import span_means, trend
 from llm_locust.analysis.verdict import NOT_JUDGED
-from llm_locust.records import NS_PER_S, UNATTEMPTED, Outcome, StageManifest
+from llm_locust.arrivals import is_steady
+from llm_locust.records import NS_PER_S, PLANNED_LEAVING, UNATTEMPTED, Outcome, StageManifest
 from llm_locust.records.summary import ErrorCount, InFlightTrend, StageSummary
 
 SHOWN_ERRORS = 5
@@ -55,6 +58,7 @@ def summarise_stage(
         stage=stage.spec.stage,
         round=stage.spec.round,
         label=stage.spec.label,
+        condition=stage.spec.condition,
         mode=stage.spec.mode,
         rate_rps=None if closed else stage.spec.rate_rps,
         arrivals=None if closed else stage.spec.arrivals,
@@ -69,18 +73,20 @@ def summarise_stage(
         cooldown_requests=int((rows["phase"] == "cooldown").sum()),
         dispatched=int(rows["dispatched_ns"].notna().to_numpy()[part].sum()),
         sent=sent,
+        planned_leavings=int(mask(rows["error"].str.startswith(PLANNED_LEAVING))[part].sum()),
         errors=common_errors(rows, part),
         seconds_method=window.method if window else None,
         achieved_rate_rps=per_second(sent, seconds),
         goodput_vllm_rps=per_second(over_stage.good_count, _seconds_to_last_end(stage, rows)),
         drain_seconds=drain_seconds(stage, rows),
-        in_flight_trend=None if closed else in_flight_trend(rows, part, window),
+        in_flight_trend=None if closed or not is_steady(stage.spec.arrivals) else in_flight_trend(rows, part, window),
         buffered_requests=int(whole_replies.sum()),
         buffered=bool(whole_replies.any()),
         coalesced_share=_share_over_zero(rows["coalesced"][part]),
         token_sources={str(k): int(n) for k, n in rows["output_tokens_source"][ok].value_counts().items()},
         clock_sources={str(k): int(n) for k, n in rows["clock"][part].value_counts().items()},
         generator=generator_health(stage, rows, part, slo),
+        cold=cold_figures(rows, part),
         slices=slice_summaries(rows, gaps_us, part, slo, seconds),
         verdict=NOT_JUDGED,
         **batch_figures(rows, gaps_us, part, slo, seconds),
@@ -88,6 +94,7 @@ def summarise_stage(
     if window is not None:
         _add_window_figures(summary, rows, gaps_us, window)
         summary.spans = span_series(rows, over_stage.good, window)
+        summary.drift = drift(rows, part, window)
         summary.littles_law = littles_law(rows, window)
         if over_stage.good_count is not None:
             good_tokens = windows.output_tokens_in_window(rows, gaps_us, window, over_stage.good == 1)

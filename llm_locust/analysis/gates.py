@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from llm_locust.analysis.histograms import holds
 from llm_locust.analysis.measured import INFINITE, Measured
+from llm_locust.analysis.quantiles import share, wilson
 from llm_locust.analysis.server_against_client import between
 from llm_locust.analysis.server_gates import measure_server
 from llm_locust.analysis.words import number
@@ -191,6 +192,13 @@ def _share(name: str, figures: BatchFigures) -> Measured:
         return _of_interval(figures.attainment, figures.attainment_interval)
     if name == "error_rate":
         return _of_interval(figures.error_rate, figures.error_rate_interval)
+    if name == "quality_rate":
+        checked = figures.quality_checked
+        if not checked:
+            return Measured(None, reason="no reply was checked for quality (--quality)")
+        passed = checked - (figures.quality_failures or 0)
+        errors = f"the check itself failed on {figures.quality_errors} replies" if figures.quality_errors else None
+        return _of_interval(share(passed, checked), wilson(passed, checked))._replace(reason=errors)
     if name == "reject_rate":
         return Measured(figures.reject_rate)
     if name == "stall_share":
@@ -214,6 +222,12 @@ def _count(spec: GateSpec, figures: BatchFigures, stage: StageSummary) -> Measur
         return Measured(None if stage.measured == 0 and stage.oom == 0 else float(stage.oom), exact=True)
     if figures.measured == 0:
         return Measured(None, reason="nothing was measured")
+    if spec.name == "quality_failures":
+        failures = figures.quality_failures
+        why = "no reply was checked for quality (--quality)" if failures is None else None
+        if figures.quality_errors:
+            why = f"the check itself failed on {figures.quality_errors} replies"
+        return Measured(None if failures is None else float(failures), exact=True, reason=why)
     if spec.name.startswith("http_") and spec.name[5:].isdigit():
         return Measured(float(figures.status_counts.get(spec.name[5:], 0)), exact=True)
     return Measured(float(figures.outcomes.get(spec.name, 0)), exact=True)

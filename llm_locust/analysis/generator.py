@@ -11,6 +11,7 @@ from llm_locust.analysis.alignment import uncertainty_ms
 from llm_locust.analysis.derived import Bools, mask
 from llm_locust.analysis.quantiles import percentile, share
 from llm_locust.records import Outcome, StageManifest
+from llm_locust.records.slo import latency_limits
 from llm_locust.records.summary import GeneratorHealth
 
 MIN_DISPATCHED_SHARE = 0.99
@@ -33,7 +34,7 @@ def lag_bound_ms(slo: dict[str, float]) -> float:
 
     Of the limits on a whole request, that is: those between tokens have nothing to do with when it was sent.
     """
-    limits = [limit for name, limit in slo.items() if name not in PER_TOKEN_LIMITS]
+    limits = [limit for name, limit in latency_limits(slo).items() if name not in PER_TOKEN_LIMITS]
     return max(MIN_LAG_BOUND_MS, LAG_SHARE_OF_LIMIT * min(limits, default=0.0))
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 
 from llm_locust.analysis.derived import MISSING, NOT_APPLICABLE, VALUE, Bools, mask
 from llm_locust.records import Outcome
+from llm_locust.records.quality import ERROR, FAIL, QUALITY
 from llm_locust.records.summary import LimitCount
 
 
@@ -38,7 +39,7 @@ def judge(rows: pd.DataFrame, slo: dict[str, float], part: Bools | None = None) 
 
     Not ok is not good. An ok request that lacks the value of a chosen limit cannot be judged, nor one to which no chosen
     limit applies; either makes the goodput of the rows unavailable. A limit that does not apply to a request (TPOT of a
-    one-token reply) takes no part in judging it.
+    one-token reply, quality of a reply that its check said nothing of) takes no part in judging it.
     """
     ok = mask(rows["outcome"] == Outcome.OK)
     if part is not None:
@@ -52,9 +53,13 @@ def judge(rows: pd.DataFrame, slo: dict[str, float], part: Bools | None = None) 
     reasons: list[str] = []
     total = int(ok.sum())
     for name, limit in slo.items():
-        values = rows[f"{name}_ms"].to_numpy(dtype=np.float64)
-        has_value, not_applicable, missing = _states(rows, name, values, ok)
-        over = has_value & (values > limit)
+        if name == QUALITY:
+            has_value, not_applicable, missing = _quality_states(rows, ok)
+            over = has_value & mask(rows["quality"] == FAIL)
+        else:
+            values = rows[f"{name}_ms"].to_numpy(dtype=np.float64)
+            has_value, not_applicable, missing = _states(rows, name, values, ok)
+            over = has_value & (values > limit)
         met &= ~over
         unknown |= missing
         applied |= has_value
@@ -72,9 +77,20 @@ def judge(rows: pd.DataFrame, slo: dict[str, float], part: Bools | None = None) 
             reasons.append(f"{name} is missing for {int(missing.sum())} of {total} ok requests")
     untouched = ok & ~applied & ~unknown
     if untouched.any():
-        reasons.append(f"no chosen limit applies to {int(untouched.sum())} of {total} ok requests (one-token replies)")
+        why = "one-token replies" + (" or replies that were not checked" if QUALITY in slo else "")
+        reasons.append(f"no chosen limit applies to {int(untouched.sum())} of {total} ok requests ({why})")
     good = np.where(unknown | untouched, -1, met).astype(np.int8)
     return Judged(good, limits, "; ".join(reasons) or None)
+
+
+def _quality_states(rows: pd.DataFrame, ok: Bools) -> tuple[Bools, Bools, Bools]:
+    """As :func:`_states`: where nothing at all was checked, every reply lacks what it should have."""
+    quality = rows["quality"]
+    empty, failed = quality.isna().to_numpy(dtype=np.bool_), mask(quality == ERROR)
+    nothing = np.zeros(len(rows), np.bool_)
+    if empty.all():
+        return nothing, nothing, ok.copy()
+    return ok & ~empty & ~failed, ok & empty, ok & failed
 
 
 def _states(rows: pd.DataFrame, name: str, values: npt.NDArray[np.float64], ok: Bools) -> tuple[Bools, Bools, Bools]:

@@ -24,6 +24,7 @@ from llm_locust.analysis.verdict import judge_stage
 from llm_locust.analysis.words import number, percent
 from llm_locust.records import Manifest, Requirements
 from llm_locust.records.gates import GateSpec, format_gate
+from llm_locust.records.slo import latency_limits
 from llm_locust.records.summary import (
     Reconciliation,
     Requirement,
@@ -138,7 +139,7 @@ def conclude(
     stages = [_judged(stage, gates) for stage in summary.stages]
     ladder = points(stages)
     sustained, first_failing = boundary(ladder)
-    sweep = sweep_of(ladder, list(summary.slo))
+    sweep = sweep_of(ladder, list(latency_limits(summary.slo)))
     found = msgspec.structs.replace(
         summary,
         gates=[format_gate(gate) for gate in gates],
@@ -149,7 +150,7 @@ def conclude(
         first_failing_rate_rps=first_failing.stages[0].rate_rps if first_failing else None,
         points=[point_summary(point) for point in ladder],
         boundary=describe_boundary(ladder),
-        knee=knee(sweep, summary.slo) if len(sweep) > 1 else None,
+        knee=knee(sweep, latency_limits(summary.slo)) if len(sweep) > 1 else None,
         verdict=run_sentence(ladder, summary, bool(gates)),
     )
     found.limitations = limitations(found)
@@ -279,6 +280,11 @@ def limitations(summary: RunSummary) -> list[str]:
     ]
     if summary.workload_kind == "synthetic":
         found.append("The workload is synthetic: it supports no capacity conclusion.")
+    if leavings := sum(stage.planned_leavings for stage in stages):
+        found.append(
+            f"{leavings} measured requests were dropped by their clients as --cancel planned; they are cancelled and count "
+            "as failed."
+        )
     if summary.limits_set == "after":
         found.append("The latency limits were set after the run: such a judgement never earns a release.")
     if not summary.gates:
@@ -303,8 +309,9 @@ def limitations(summary: RunSummary) -> list[str]:
 
 def _of_the_server(stages: list[StageSummary]) -> list[str]:
     """What the server did not say, or what was read of it without being sure."""
-    unread = [stage for stage in stages if not stage.waiting_was_read]
-    of = "" if len(unread) == len(stages) else f" in {len(unread)} of {len(stages)} stages"
+    run = [stage for stage in stages if stage.verdict.result != "not_run"] or stages
+    unread = [stage for stage in run if not stage.waiting_was_read]
+    of = "" if len(unread) == len(run) else f" in {len(unread)} of {len(run)} stages"
     found = [f"The server's own queue was not read{of}: waiting_trend took no part in the verdict."] if unread else []
     read = [stage.server for stage in stages if stage.server is not None and says_anything(stage.server)]
     engines = {engine for server in read if not server.verified for engine in server.engines}

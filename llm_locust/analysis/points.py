@@ -41,17 +41,19 @@ class Point(NamedTuple):
     def name(self) -> str:
         """``2 req/s``, with its arrival process unless that is Poisson; ``8 in flight`` for a closed loop."""
         stage = self.stages[0]
+        condition = f" {stage.condition}" if stage.condition else ""
         if stage.mode == "closed":
-            return f"{stage.concurrency} in flight (closed loop)"
+            return f"{stage.concurrency} in flight (closed loop){condition}"
         process = "" if stage.arrivals in (None, "poisson") else f" {stage.arrivals}"
-        return f"{number(stage.rate_rps)} req/s{process}"
+        return f"{number(stage.rate_rps)} req/s{process}{condition}"
 
 
 def points(stages: list[StageSummary]) -> list[Point]:
     """The stages grouped into points, open ones by rising rate, then closed ones by rising concurrency."""
     groups: dict[tuple[object, ...], list[StageSummary]] = {}
     for stage in stages:
-        groups.setdefault((stage.mode, stage.rate_rps, stage.concurrency, stage.arrivals), []).append(stage)
+        key = (stage.mode, stage.rate_rps, stage.concurrency, stage.arrivals, stage.condition)
+        groups.setdefault(key, []).append(stage)
     found = [Point(group) for group in groups.values()]
     return sorted(
         found, key=lambda p: (p.stages[0].mode == "closed", p.stages[0].rate_rps or p.stages[0].concurrency or 0)

@@ -20,8 +20,8 @@ MOST_DOWN = 6
 class BoundarySearch:
     """A search by arrival rate. Ask :meth:`next_rate`, run it, :meth:`tell` how it was judged, and so on.
 
-    A rate passes when it was told to pass and never otherwise. A stage that is invalid or undetermined says nothing about the
-    server: it is tried once more, and when that says nothing either the search ends.
+    A rate passes when it was told to pass and never otherwise. A stage that is invalid or undetermined says nothing about
+    the server: it is tried once more, and when that says nothing either the search ends.
     """
 
     def __init__(self, rates_rps: Sequence[float], *, resolution: float = 0.1, most_stages: int = 20) -> None:
@@ -61,11 +61,9 @@ class BoundarySearch:
     def tell(self, rate_rps: float, result: Result) -> None:
         """How a rate was judged; a second result of the same rate counts unless the rate has already failed."""
         self._left -= 1
-        if result in ("pass", "fail"):
-            if self._results.get(rate_rps) != "fail":
-                self._results[rate_rps] = result
-        else:
+        if result not in ("pass", "fail"):
             self._nothing_said[rate_rps] = self._nothing_said.get(rate_rps, 0) + 1
+        if self._results.get(rate_rps) != "fail":
             self._results[rate_rps] = result
 
     def next_rate(self) -> float | None:
@@ -96,7 +94,9 @@ class BoundarySearch:
     def _downward(self, failing: float) -> float | None:
         lowest = self._ladder[0] / GROWTH**MOST_DOWN
         lower = _rounded(failing / GROWTH)
-        return lower if lower >= lowest * 0.999 else None
+        return (
+            lower if lower > lowest / math.sqrt(GROWTH) else None
+        )  # as a whole number of halves, rounded ones included
 
 
 def _rounded(rate: float) -> float:

@@ -10,6 +10,7 @@ from llm_locust.analysis.measured import Measured
 from llm_locust.analysis.quantiles import nearest_rank
 from llm_locust.analysis.server_against_client import between
 from llm_locust.analysis.words import number
+from llm_locust.arrivals import is_steady
 from llm_locust.records.device_figures import DeviceFigures
 from llm_locust.records.gates import GateSpec
 from llm_locust.records.server_figures import BucketPercentile, ServerFigures
@@ -64,7 +65,7 @@ def _gauge(name: str) -> str:
 
 
 def _waiting_trend(stage: StageSummary) -> Measured:
-    if stage.mode == "closed":
+    if stage.mode == "closed" or not is_steady(stage.arrivals or ""):
         return Measured(None, applicable=False)
     found, server = stage.waiting_trend, stage.server
     if found is None:

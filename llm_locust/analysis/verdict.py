@@ -13,6 +13,7 @@ from llm_locust.analysis.server_against_client import between
 from llm_locust.analysis.server_gates import queue_percentile
 from llm_locust.analysis.words import counts, number, percent
 from llm_locust.records.gates import OF_THE_SERVER, GateSpec, Kind, gate_figure
+from llm_locust.records.quality import QUALITY
 from llm_locust.records.summary import (
     BatchFigures,
     FailingDimension,
@@ -185,7 +186,8 @@ def _of_batch(figures: BatchFigures, gates: list[Gate], prefix: str) -> list[Fai
     if failed.keys() & {"attainment", "goodput"}:
         for limit in figures.limits:
             if limit.missed:
-                add(limit.name, f"{limit.missed} of {limit.judged} over {number(limit.limit_ms)} ms", limit.missed)
+                what = "not passed" if limit.name == QUALITY else f"over {number(limit.limit_ms)} ms"
+                add(limit.name, f"{limit.missed} of {limit.judged} {what}", limit.missed)
     if figures.failed and failed.keys() & {"attainment", "error_rate", "goodput"}:
         # Of a stage that ran its time, only the cap leaves arrivals unsent: that is this run's choice, not the server's.
         cap = ", held back by this run's own --max-in-flight" if bad.get("not_sent") else ""

@@ -11,6 +11,7 @@ import difflib
 
 from llm_locust.arrivals.processes import PROCESSES, Process
 from llm_locust.records import UsageError
+from llm_locust.records.stage import TRACE
 
 
 def parse_process(text: str) -> Process:
@@ -48,6 +49,20 @@ def process_name(text: str) -> str:
         UsageError: as :func:`parse_process`.
     """
     return parse_process(text).name
+
+
+def is_steady(arrivals: str) -> bool:
+    """Whether arrivals of this canonical name come at the same rate at all times, as far as a queue can tell.
+
+    What rises and falls by itself (a shape, bursts with pauses, a trace) says nothing of the server when it does.
+    """
+    if arrivals == TRACE:
+        return False
+    try:
+        process = parse_process(arrivals)
+    except UsageError:  # of another version's table
+        return True
+    return process.kind.steady and not process.needs_duration
 
 
 def mean_rate(text: str, rate_rps: float, duration_s: float) -> float:

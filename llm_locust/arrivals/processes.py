@@ -71,6 +71,8 @@ class ProcessKind:
     draw: Callable[..., Offsets] | Shaped
     parameters: tuple[Parameter, ...] = ()
     """In the order in which a canonical name has them."""
+    steady: bool = True
+    """Of a process without a shape: it has no long bursts and pauses either."""
 
     @property
     def needs_duration(self) -> bool:
@@ -197,6 +199,7 @@ PROCESSES: dict[str, ProcessKind] = {
                 Parameter("on", "the length of a burst", "seconds", 0.001, _HOUR, 5),
                 Parameter("off", "the pause after it", "seconds", 0, _HOUR, 15),
             ),
+            steady=False,
         ),
         ProcessKind(
             "spike",

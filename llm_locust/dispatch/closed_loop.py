@@ -23,6 +23,7 @@ class ClosedLoop:
 
     def __init__(self, stage: StageRun, rank: int, of: int) -> None:
         self._stage = stage
+        self._rank, self._of = rank, of
         self._turns = Turnstile()
         spec = stage.spec
         concurrency = spec.concurrency or 0
@@ -57,7 +58,8 @@ class ClosedLoop:
     @property
     def takes_turns(self) -> bool:
         """Whether turns of Locust's users may start."""
-        return self._started and self._stage.spec.by_users and self._stage.cutoff_ns is None
+        stage = self._stage
+        return self._started and stage.spec.by_users and stage.cutoff_ns is None and stage.stop is None
 
     def turn(self, builder: RequestBuilder, user_name: str) -> None:
         """One turn of a user of Locust's: returns when its request has ended.
@@ -78,6 +80,8 @@ class ClosedLoop:
                 stage.cutoff_moved.wait(ahead_ns / NS_PER_S)
             while stage.cutoff_ns is None and not self._done(loop):
                 self._turns.wait()
+                if stage.stop is not None:  # a spent budget: the master has been told, and ends the run
+                    stage.cutoff_moved.wait()
                 if stage.cutoff_ns is not None or self._done(loop):
                     break
                 measured = self._in_window()
@@ -123,6 +127,8 @@ class ClosedLoop:
             request_id=request_id(run.spec.run_id, index),
             worker=run.worker,
             user=user_name,
+            # Not the index: one worker's are a thousand apart, and a file of a hundred prompts would lend it only one.
+            prompt_index=stage.spec.first_index + self._rank + (stage.taken - 1) * self._of,
             outcome=Outcome.GENERATOR_ERROR,
         )
         prompt: Prompt | None = None

@@ -133,6 +133,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     cpu_percent: float | None
     loop_lag_ms: float | None
     """The worst lateness of a 100 ms timer since the last report: what a busy event loop adds to everything."""
+    clock_steps: int = 0
+    """How often in this stage a step of the wall clock made reads take user time instead of the kernel's."""
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,6 +162,8 @@ class StageDone(msgspec.Struct, frozen=True, kw_only=True):
     stage: int
     taken: int
     wall_step_ns: int
+    clock_steps: int = 0
+    """As in :class:`Progress`, of the whole stage."""
     error: str | None = None
 
 

@@ -287,8 +287,8 @@ class StageControl:
             self.interrupt(self.broken or wanted or "")
 
     def _arrivals_are_over(self, now: int) -> bool:
-        """The window's batch has ended, or the cool-down has. A closed loop ends by itself, or is stopped."""
-        if self._plan is None or self.record.window_end_ns is None or now < self.record.window_end_ns:
+        """The window's batch has ended, or the cool-down has. A closed loop has none, or ends by itself."""
+        if self.record.window_end_ns is None or now < self.record.window_end_ns:
             return False
         if now >= self.record.window_end_ns + round(self.spec.cooldown_s * NS_PER_S):
             return True
@@ -298,17 +298,16 @@ class StageControl:
     def _cut_short(self, now: int, reason: str) -> None:
         """Somebody stops the stage. Before the window's end that is an interruption; in the drain only if arrivals are held.
 
-        A closed loop without a set time ends this way by design.
+        A closed loop of Locust's users ends this way by design.
         """
         held = any(report.waiting for report in self.progress.values())
         if self.record.arrivals_end_ns is None:
             self.record.arrivals_end_ns = now
         window_end = self.record.window_end_ns
-        if window_end is None:
+        if window_end is None or now < window_end:
             self.record.window_end_ns = max(now, self.record.window_start_ns)
-        elif now < window_end:
-            self.record.interrupted = reason
-            self.record.window_end_ns = max(now, self.record.window_start_ns)
+            if not self.spec.by_users:
+                self.record.interrupted = reason
         if held or self._incomplete:
             self.record.interrupted = reason
         self._send_all(EndArrivals(stage=self.spec.stage, reason=reason))
@@ -344,6 +343,7 @@ class StageControl:
             if (done := self._done.get(client)) is not None:
                 worker.taken = done.taken
                 worker.wall_step_ns = done.wall_step_ns
+                worker.clock_steps = done.clock_steps
                 worker.clock_end = samples.get(client)
         if self._plan is not None:
             before = int(np.count_nonzero(self._plan.phase < PHASES.index("cooldown")))

@@ -16,13 +16,14 @@ import gevent
 from gevent.event import Event
 from gevent.pool import Group
 
-from llm_locust.arrivals import StagePlan
+from llm_locust.arrivals import StagePlan, leaves
+from llm_locust.dispatch.checking import Checking
 from llm_locust.dispatch.closed_loop import ClosedLoop
 from llm_locust.dispatch.messages import PrepareStage, Progress
 from llm_locust.dispatch.open_arrivals import OpenArrivals
 from llm_locust.dispatch.planning import plan_here
 from llm_locust.dispatch.worker_run import RequestBuilder, WorkerRun, share
-from llm_locust.records import NS_PER_S, Outcome, RequestRecord, UsageError
+from llm_locust.records import NS_PER_S, PLANNED_LEAVING, Outcome, RequestRecord, UsageError
 from llm_locust.records.run import request_id
 from llm_locust.streaming import Cancelled, Reply, StreamRequest
 from llm_locust.streaming.redaction import safe_line
@@ -39,7 +40,7 @@ class Ready(NamedTuple):
     record: RequestRecord
     builder: RequestBuilder
     request: StreamRequest
-    max_tokens: int
+    prompt: Prompt
 
 
 class StageRun:
@@ -60,6 +61,7 @@ class StageRun:
         self.end_reason: str | None = None
         """Why arrivals ended before their time."""
         self.start_ns = 0
+        self._clock_steps_before = run.client.clock_steps
         self.taken = 0
         """Arrivals that were due."""
         self.sent = 0
@@ -95,6 +97,7 @@ class StageRun:
         self.making = 0
         """Requests that are being made."""
         self._held: deque[Ready] = deque()
+        self._checking = Checking(run.spec.deadline_s)
         self._cancelled = False
 
     # --- master's orders -------------------------------------------------------------------------------------------
@@ -127,6 +130,7 @@ class StageRun:
         self.end_arrivals("cancelled")
         for greenlet in list(self._streaming):
             greenlet.kill(Cancelled, block=False)
+        self._checking.cancel()
         self.check_over()
 
     # --- Locust's users --------------------------------------------------------------------------------------------
@@ -186,8 +190,11 @@ class StageRun:
             self.our_fault(record, error)
             self.ended(record, None, builder)
             return None
+        leaving = self.run.spec.cancel
+        if leaving is not None and leaves(leaving, self.spec.seed, record.index):
+            request.leave_after_s, request.leave_after_events = leaving.after_s, leaving.after_events
         record.dispatched_ns = self.run.clock.now_ns()
-        return Ready(record, builder, request, prompt.max_tokens)
+        return Ready(record, builder, request, prompt)
 
     def issue(self, ready: Ready) -> gevent.Greenlet[..., None]:
         """Send a request in a greenlet of its own."""
@@ -203,12 +210,12 @@ class StageRun:
             if self._cancelled:
                 record.outcome, record.error = Outcome.NOT_SENT, "cancelled before it was sent"
                 return
-            if (spent := self._spent_budget(ready.max_tokens)) is not None:
+            if (spent := self._spent_budget(ready.prompt.max_tokens)) is not None:
                 record.outcome, record.error = Outcome.NOT_SENT, spent
                 self.stop = self.stop or spent
                 return
             self.sent += 1
-            reserved = ready.max_tokens
+            reserved = ready.prompt.max_tokens
             self.output_tokens += reserved
             me = gevent.getcurrent()
             assert isinstance(me, gevent.Greenlet)
@@ -227,8 +234,15 @@ class StageRun:
             self.in_flight -= 1
             if record.output_tokens is not None:
                 self.output_tokens += record.output_tokens - reserved
-            self.ended(record, reply, ready.builder)
+            if reply is not None and record.outcome is Outcome.OK and getattr(ready.builder, "checks", False):
+                self._checking.start(ready.builder, ready.prompt, reply, record, lambda: self._checked(ready, reply))
+            else:
+                self.ended(record, reply, ready.builder)
             self._release()
+
+    def _checked(self, ready: Ready, reply: Reply) -> None:
+        self.ended(ready.record, reply, ready.builder)
+        self.check_over()
 
     def our_fault(self, record: RequestRecord, error: Exception) -> None:
         """Ours or the user's own code, never the server's: it voids the stage, and keeps its traceback in the log."""
@@ -288,7 +302,8 @@ class StageRun:
             self.failures_in_a_row = 0
         else:
             self.failed += 1
-            if record.outcome is not Outcome.NOT_SENT:
+            # Whether somebody leaves says nothing of the server.
+            if record.outcome is not Outcome.NOT_SENT and not (record.error or "").startswith(PLANNED_LEAVING):
                 self.failures_in_a_row += 1
                 self.last_failure = f"{record.outcome}: {record.error}"
         self.run.recorder.add(record)
@@ -302,7 +317,7 @@ class StageRun:
     def check_over(self) -> None:
         """Say that the stage is over, if it is."""
         coming = self.cutoff_ns is None if self._open is None else self._open.dispatching
-        if self.in_flight + self.making == 0 and not self._held and not coming:
+        if self.in_flight + self.making + len(self._checking) == 0 and not self._held and not coming:
             self.over.set()
 
     def _try_builders(self) -> None:
@@ -313,7 +328,15 @@ class StageRun:
                 raise UsageError(
                     f"--cold-share: {type(builder).__name__} cannot have the model unloaded; only Ollama's users can"
                 )
-            builder.build_request(prompt, request_id(self.run.spec.run_id, self.spec.first_index))
+            name = request_id(self.run.spec.run_id, self.spec.first_index)
+            if self.spec.cold_share:
+                builder.build_request(prompt, name, evict_after=True)
+            builder.build_request(prompt, name)
+
+    @property
+    def clock_steps(self) -> int:
+        """How often a step of the wall clock made reads of this stage take user time."""
+        return self.run.client.clock_steps - self._clock_steps_before
 
     # --- reports ---------------------------------------------------------------------------------------------------
 
@@ -339,4 +362,5 @@ class StageRun:
             stop=self.stop or self.run.recorder.trouble,
             cpu_percent=cpu_percent,
             loop_lag_ms=loop_lag_ms,
+            clock_steps=self.clock_steps,
         )

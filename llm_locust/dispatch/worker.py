@@ -204,6 +204,7 @@ class WorkerAgent:
                     stage=stage.spec.stage,
                     taken=stage.taken,
                     wall_step_ns=self._clock.wall_step_ns(),
+                    clock_steps=stage.clock_steps,
                     error=stage.error,
                 )
             )

@@ -24,6 +24,15 @@ class RequestBuilder(Protocol):
         """The request to send for this prompt; ``evict_after`` has the model unloaded once it has ended."""
         ...
 
+    @property
+    def checks(self) -> bool:
+        """Its replies are to be checked for quality."""
+        ...
+
+    def check(self, prompt: Prompt, reply: Reply) -> bool | None:
+        """Whether a finished reply is good enough; ``None``: not checked."""
+        ...
+
 
 Observe = Callable[[RequestRecord, Reply | None, RequestBuilder], None]
 """Told of every terminal record (with the reply, where one was attempted)."""

@@ -24,6 +24,7 @@ from llm_locust.streaming.redaction import safe_line
 from llm_locust.telemetry.readiness import FirstRequestFailed, await_ready, check_one_request
 from llm_locust.telemetry.target import TargetFacts
 from llm_locust.telemetry.unloading import unload_model
+from llm_locust.users.headers import proxy_here
 from llm_locust.workload import Prompt, load_workload
 
 CONNECT_S = 30.0
@@ -45,7 +46,10 @@ def stages_of(environment: Environment, options: RunOptions, users: int) -> list
         stages = _listed_by_a_person(shape, options)
         if not stages:
             raise UsageError(f"the shape {type(shape).__name__} has no stages")
+        for stage in stages:
+            _refuse_a_cap_below(stage.concurrency, options)
         return stages
+    _refuse_a_cap_below(users, options)
     return [
         StageSpec(
             stage=0,
@@ -59,6 +63,16 @@ def stages_of(environment: Environment, options: RunOptions, users: int) -> list
             first_index=0,
         )
     ]
+
+
+def _refuse_a_cap_below(concurrency: int | None, options: RunOptions) -> None:
+    """A closed loop under a cap that is smaller would be another, smaller loop."""
+    cap = options.max_in_flight
+    if cap is not None and concurrency is not None and concurrency > cap:
+        raise UsageError(
+            f"--max-in-flight {cap} is less than the {concurrency} requests that a closed loop keeps in flight: "
+            "leave the cap out, or lower the loop"
+        )
 
 
 def dry_run(environment: Environment, options: RunOptions, width: int) -> str:
@@ -101,6 +115,7 @@ def wait_for_server(host: str, headers: Mapping[str, str], options: RunOptions) 
         report=say,
         ca_file=options.ca_file,
         insecure=options.insecure,
+        proxy=proxy_here(options.proxy),
     )
 
 
@@ -114,21 +129,30 @@ def prepare_server(spec: StageSpec, run: RunSpec, headers: Mapping[str, str]) ->
         if run.model is None:
             raise UsageError("--unload: which model? The server lists none: name it with --model")
         say(f"asking the server to unload {run.model}")
-        unload_model(run.host, run.model, headers, ca_file=run.ca_file, insecure=run.insecure)
+        unload_model(
+            run.host,
+            run.model,
+            headers,
+            ca_file=run.ca_file,
+            insecure=run.insecure,
+            proxy=proxy_here(run.proxy),
+        )
 
 
-def connect(run: RunSpec, clock: Clock) -> StreamClient:
+def connect(run: RunSpec, clock: Clock, *, keep_text: bool = False) -> StreamClient:
     """The stream client of a run, as a worker makes it and as the request before load is sent.
 
     Raises:
-        UsageError: the base URL or the file of certificates cannot be used.
+        UsageError: the base URL, the file of certificates or the proxy's credentials cannot be used.
     """
     return StreamClient(
         run.host,
         clock,
         connect_timeout_s=min(run.deadline_s, CONNECT_S),
+        keep_text=keep_text,
         ca_file=run.ca_file,
         insecure=run.insecure,
+        proxy=proxy_here(run.proxy),
     )
 
 

@@ -8,6 +8,7 @@ from locust.argument_parser import LocustArgumentParser
 
 from llm_locust.arrivals import PROCESSES
 from llm_locust.arrivals.traces import FORMATS
+from llm_locust.users.checks import CHECKS
 
 GROUP = "LLM options"
 
@@ -109,7 +110,8 @@ OPTIONS: tuple[Option, ...] = (
         "--slo",
         None,
         "LIMITS",
-        "Latency limits per request in milliseconds, judged jointly, e.g. ttft=500,tpot=100,e2e=3000",
+        "Latency limits per request in milliseconds, judged jointly, e.g. ttft=500,tpot=100,e2e=3000; quality: its check "
+        "passed",
     ),
     Option(
         "--gate",
@@ -119,6 +121,20 @@ OPTIONS: tuple[Option, ...] = (
         "'faq:ttft_p95<=800', or a TOML file of them; fixed before load",
         True,
         True,
+    ),
+    Option(
+        "--quality",
+        None,
+        "CHECK",
+        "Check every reply: "
+        + ", ".join(kind.form for kind in CHECKS.values())
+        + "; --slo quality makes it part of good",
+    ),
+    Option(
+        "--cancel",
+        None,
+        "PLAN",
+        "Users who leave: share=0.1,after=2s or share=0.1,tokens=20 drops that share of requests; they count as failed",
     ),
     Option("--model", None, "NAME", "Model to ask for. Default: the first that the server lists"),
     Option("--max-tokens", "128", "N", "Output limit of requests whose prompt names none"),
@@ -132,10 +148,23 @@ OPTIONS: tuple[Option, ...] = (
         "NAME",
         "Environment variable that holds the API key on each worker. Default: LLM_LOCUST_API_KEY, then OPENAI_API_KEY",
     ),
+    Option(
+        "--basic-auth-env",
+        None,
+        "NAME",
+        "Environment variable that holds user:password on each worker, sent as Basic credentials instead of a key",
+    ),
     Option("--header", None, "'NAME: VALUE'", "A further request header; a secret as 'NAME: @env:VARIABLE'", True),
     Option("--extra-body", None, "JSON", 'Fields for every request\'s body, e.g. \'{"temperature": 0, "seed": 1}\''),
     Option("--ca-file", None, "FILE", "PEM certificates to trust instead of the system's"),
     Option("--insecure", None, None, "Do not verify the server's certificate; said loudly, and recorded"),
+    Option(
+        "--proxy",
+        None,
+        "URL",
+        "Send everything through the HTTP proxy at http://HOST:PORT; user:password for it in LLM_LOCUST_PROXY_AUTH. "
+        "Default: none, whatever HTTP_PROXY says",
+    ),
     Option("--ready-timeout", "60", "SECONDS", "How long to wait for the server to be up before the first stage"),
     Option("--max-requests", None, "N", "Budget: send at most N requests in the whole run"),
     Option("--max-output-tokens", None, "N", "Budget: let at most N tokens be generated in the whole run"),

@@ -23,9 +23,13 @@ from llm_locust.plugin.stage_options import StageOptions, read_stage_options
 from llm_locust.records import Prices, Requirements, UsageError, parse_slo
 from llm_locust.records.facts import NO_FACTS, Facts, read_facts
 from llm_locust.records.gates import format_gate, parse_gates
+from llm_locust.records.leaving import Leaving, parse_leaving
+from llm_locust.records.quality import QualitySpec
 from llm_locust.records.run import WorkloadSpec
+from llm_locust.streaming import Proxy
 from llm_locust.telemetry.metrics_targets import metrics_targets
-from llm_locust.users.headers import parse_headers
+from llm_locust.users.checks import parse_quality
+from llm_locust.users.headers import parse_headers, refuse_two_credentials
 
 __all__ = ["OPTIONS", "OPTION_NAMES", "Option", "RunOptions", "add_options", "given_options", "read_options"]
 
@@ -48,10 +52,14 @@ class RunOptions(StageOptions, frozen=True, kw_only=True):
     prompts: str | None
     streaming: bool
     api_key_env: str | None
+    basic_auth_env: str | None
     headers: list[tuple[str, str]]
     extra_body: dict[str, Any]
+    quality: QualitySpec | None
+    cancel: Leaving | None
     ca_file: str | None
     insecure: bool
+    proxy: str | None
     ready_timeout_s: float
     bounds: Bounds
     stop_on_fail: bool
@@ -90,6 +98,9 @@ def read_options(namespace: Namespace) -> RunOptions:
             f"--no-stream cannot be judged by {', '.join(limited)}: a whole reply has no first token. "
             "Limits that hold for it are e2e and arrival_e2e"
         )
+    cancel = None if (leaving := given(namespace, "cancel")) is None else parse_leaving(leaving)
+    if cancel is not None and cancel.after_events is not None and not streaming:
+        raise UsageError("--cancel tokens=N needs a stream to count in: with --no-stream write after=SECONDS")
     max_failures = required(whole(namespace, "max_failures", at_least=0))
     metrics = listed(namespace, "metrics")
     metrics_targets(metrics, "http://host")  # what is wrong with an address is said before anything is waited for
@@ -102,6 +113,10 @@ def read_options(namespace: Namespace) -> RunOptions:
         from llm_locust.telemetry.metrics import load_mapping  # reads pages: not for a process that only makes load
 
         load_mapping(metrics_map)
+    api_key_env, basic_auth_env = given(namespace, "api_key_env"), given(namespace, "basic_auth_env")
+    headers = parse_headers(listed(namespace, "header"))
+    if basic_auth_env is not None:
+        refuse_two_credentials(basic_auth_env, api_key_env, headers, environment={})  # the keys are on the workers
     stage_options = read_stage_options(namespace, slo)
     if interval_s is None:  # a trend needs readings in every tenth of the window
         interval_s = min(1.0, max(stage_options["stage_time_s"] / 20, SHORTEST_INTERVAL_S))
@@ -115,11 +130,15 @@ def read_options(namespace: Namespace) -> RunOptions:
         max_tokens=required(whole(namespace, "max_tokens", at_least=1)),
         prompts=given(namespace, "prompts"),
         streaming=streaming,
-        api_key_env=given(namespace, "api_key_env"),
-        headers=parse_headers(listed(namespace, "header")),
+        api_key_env=api_key_env,
+        basic_auth_env=basic_auth_env,
+        headers=headers,
         extra_body=json_object(namespace, "extra_body"),
+        quality=None if (check := given(namespace, "quality")) is None else parse_quality(check),
+        cancel=cancel,
         ca_file=given(namespace, "ca_file"),
         insecure=flag_set(namespace, "insecure"),
+        proxy=Proxy.parse(proxy).url if (proxy := given(namespace, "proxy")) else None,
         ready_timeout_s=required(seconds(namespace, "ready_timeout", allow_zero=True)),
         bounds=Bounds(
             max_requests=whole(namespace, "max_requests", at_least=1),

@@ -18,6 +18,7 @@ from locust.env import Environment
 from llm_locust.plugin.options import RunOptions, given_options
 from llm_locust.records import Manifest, UsageError
 from llm_locust.records.facts import combine
+from llm_locust.records.quality import QUALITY
 from llm_locust.records.run import API_KEY_VARIABLES, RunSpec, UserChoice
 from llm_locust.telemetry.target import TargetFacts
 from llm_locust.users.base import LLMUser
@@ -90,10 +91,14 @@ def set_up_run(
         workload=fixed(options.workload, workload),
         streaming=options.streaming,
         api_key_env=options.api_key_env,
+        basic_auth_env=options.basic_auth_env,
         headers=options.headers,
         extra_body=options.extra_body,
+        quality=options.quality,
+        cancel=options.cancel,
         ca_file=str(Path(options.ca_file).resolve()) if options.ca_file else None,
         insecure=options.insecure,
+        proxy=options.proxy,
     )
     manifest = Manifest(
         run_id=run_id,
@@ -111,9 +116,12 @@ def set_up_run(
         deadline_s=options.deadline_s,
         max_in_flight=options.max_in_flight,
         streaming=options.streaming,
+        proxy=options.proxy,
         tls_verified=None if host.startswith("http://") else not options.insecure,
         slo=options.slo,
         gates=options.gates,
+        quality=checked_by(environment, options),
+        cancel=None if options.cancel is None else str(options.cancel),
         facts=combine(
             options.facts, {"engine": facts.engine, "engine_version": facts.version, "model_id": options.model}
         ),
@@ -121,6 +129,22 @@ def set_up_run(
         workload=workload.facts,
     )
     return run, manifest
+
+
+def checked_by(environment: Environment, options: RunOptions) -> str | None:
+    """What replies are checked by: the check named, and user classes with one of their own.
+
+    Raises:
+        UsageError: quality is to be part of good, and nothing checks it.
+    """
+    own = [f"{user.__name__}.check" for user in llm_users(environment) if user.check is not LLMUser.check]
+    named = [] if options.quality is None else [str(options.quality)]
+    if QUALITY in options.slo and not named and not own:
+        raise UsageError(
+            "--slo quality needs a check: --quality CHECK, or a user class that overrides check(); llm-locust options lists "
+            "the shipped ones"
+        )
+    return ", ".join([*named, *own]) or None
 
 
 def _command(arguments: Sequence[str]) -> list[str]:

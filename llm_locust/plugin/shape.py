@@ -42,6 +42,11 @@ class StageShape(LoadTestShape):
             UsageError: an option that this shape needs is missing.
         """
 
+    @property
+    def only_listed(self) -> bool:
+        """The stages are asked for to be shown or checked before load; none of them is run."""
+        return self.judge is None
+
     def last_result(self) -> Result:
         """How the stage that was yielded last was judged, by the very code that judges it afterwards.
 

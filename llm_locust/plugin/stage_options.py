@@ -14,7 +14,19 @@ import msgspec
 from llm_locust.arrivals import parse_process, process_name
 from llm_locust.arrivals.stage_replay import load_trace
 from llm_locust.arrivals.traces import FORMATS, replay
-from llm_locust.plugin.option_values import concurrencies, flag_set, given, number, rates, required, seconds, whole
+from llm_locust.arrivals.traces.replay import LEAST_SCALE, MOST_RATE, MOST_SCALE
+from llm_locust.plugin.option_table import DEFAULTS
+from llm_locust.plugin.option_values import (
+    concurrencies,
+    flag_of,
+    flag_set,
+    given,
+    number,
+    rates,
+    required,
+    seconds,
+    whole,
+)
 from llm_locust.records import StageSpec, UsageError
 from llm_locust.records.stage import TRACE, TraceReplay
 
@@ -136,7 +148,15 @@ class StageOptions(msgspec.Struct, frozen=True, kw_only=True):
             requests: Measured requests after which it ends; ``None`` for ``--repeats`` of them for each in flight, or
                 else ``--stage-time``.
             warmup_s: Load before the window; ``None`` for that of the options.
+
+        Raises:
+            UsageError: its length was given as if it were an open stage's.
         """
+        if requests is None and self.repeats is None and self.requests is not None:
+            raise UsageError(
+                f"--requests {self.requests} is of open stages: a closed one takes --repeats N, so many for each request in "
+                "flight, or --stage-time"
+            )
         if requests is None and self.repeats is not None:
             requests = self.repeats * concurrency
         return StageSpec(
@@ -161,6 +181,10 @@ class StageOptions(msgspec.Struct, frozen=True, kw_only=True):
         asked = self.trace
         if asked is None:
             raise UsageError("--trace is missing: the file of arrivals to play again, e.g. --trace requests.jsonl")
+        if self.requests is not None:
+            raise UsageError(
+                f"--requests {self.requests}: a replay is as long as its trace; take a slice (--trace-from, --trace-to)"
+            )
         trace = load_trace(asked.path, asked.format)
         whole_ = replay(
             trace,
@@ -208,13 +232,16 @@ def read_stage_options(namespace: Namespace, slo: Mapping[str, float]) -> dict[s
     cooldown = seconds(namespace, "cooldown", allow_zero=True)
     stage_time = required(seconds(namespace, "stage_time"))
     requests = whole(namespace, "requests", at_least=1)
-    if warmup is not None and warmup > stage_time and requests is None and given(namespace, "trace") is None:
+    repeats = whole(namespace, "repeats", at_least=1)
+    by_time = requests is None and repeats is None and given(namespace, "trace") is None
+    if by_time and warmup is not None and warmup > stage_time:
         raise UsageError(
             f"--warmup-time {warmup:g} s is longer than the measured window, --stage-time {stage_time:g} s: "
             "measure longer, or warm up less"
         )
-    if requests is not None and given(namespace, "stage_time") not in (None, "60"):
-        raise UsageError("--requests and --stage-time both end a stage: give one of them")
+    for flag, count in (("--requests", requests), ("--repeats", repeats)):
+        if count is not None and given(namespace, "stage_time") not in (None, DEFAULTS["stage_time"]):
+            raise UsageError(f"{flag} and --stage-time both end a stage: give one of them")
     rounds = required(whole(namespace, "rounds", at_least=1))
     if rounds > MOST_ROUNDS:
         raise UsageError(f"--rounds {rounds}: at most {MOST_ROUNDS}")
@@ -233,15 +260,29 @@ def read_stage_options(namespace: Namespace, slo: Mapping[str, float]) -> dict[s
         "arrivals": process_name(given(namespace, "arrivals") or "poisson"),
         "seed": required(whole(namespace, "seed", at_least=0)),
         "concurrencies": concurrencies(given(namespace, "concurrency")),
-        "repeats": whole(namespace, "repeats", at_least=1),
+        "repeats": repeats,
         "resolution": required(number(namespace, "resolution", "a share, e.g. 0.1")),
         "most_stages": required(whole(namespace, "max_stages", at_least=1)),
-        "burst": process_name(given(namespace, "burst") or "gamma:cv=3"),
+        "burst": _burst(given(namespace, "burst") or "gamma:cv=3"),
         "trace": _trace(namespace),
         "idle_s": required(seconds(namespace, "idle", allow_zero=True)),
         "unload": flag_set(namespace, "unload"),
         "cold_share": cold_share,
     }
+
+
+def _burst(text: str) -> str:
+    try:
+        return process_name(text)
+    except UsageError as error:
+        raise UsageError(str(error).replace("--arrivals", "--burst", 1)) from None
+
+
+def _scale(namespace: Namespace, name: str, most: float) -> float:
+    value: float = required(number(namespace, name, "a factor"))
+    if not LEAST_SCALE <= value <= most:
+        raise UsageError(f"{flag_of(name)} {value:g}: from {LEAST_SCALE:g} to {most:g}")
+    return value
 
 
 def _trace(namespace: Namespace) -> TraceReplay | None:
@@ -257,8 +298,8 @@ def _trace(namespace: Namespace) -> TraceReplay | None:
         path=resolved,
         format=trace.format,
         sha256=trace.sha256,
-        time_scale=required(number(namespace, "time_scale", "a factor")),
-        rate_scale=required(number(namespace, "rate_scale", "a factor")),
+        time_scale=_scale(namespace, "time_scale", MOST_SCALE),
+        rate_scale=_scale(namespace, "rate_scale", MOST_RATE),
         start_s=seconds(namespace, "trace_from", allow_zero=True),
         end_s=seconds(namespace, "trace_to"),
         jitter=flag_set(namespace, "trace_jitter"),

@@ -41,14 +41,15 @@ from llm_locust.plugin.judging import failed_stage, merge, newest_stage, output_
 from llm_locust.plugin.locust_stats import llm_request, report_request
 from llm_locust.plugin.options import RunOptions, add_options, read_options
 from llm_locust.plugin.progress import RunProgress
-from llm_locust.plugin.run_setup import llm_users, set_up_run, target_url
+from llm_locust.plugin.run_setup import checked_by, llm_users, set_up_run, target_url
 from llm_locust.plugin.shape import StageShape
 from llm_locust.records import Clock, RequestRecord, StageSpec, UsageError
 from llm_locust.records.run import RunSpec
 from llm_locust.records.summary import Result
-from llm_locust.streaming import Reply, StreamClient
+from llm_locust.streaming import Reply, StreamClient, names_a_secret
 from llm_locust.users.base import LLMUser
-from llm_locust.users.headers import api_key, request_headers
+from llm_locust.users.checks import Check, make_check
+from llm_locust.users.headers import proxy_here, request_headers
 from llm_locust.workload import load_workload
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class Plugin:
         """What every request of the current run carries: the key, and ``--header``."""
         self.streaming = True
         self.extra_body: dict[str, Any] = {}
+        self.quality: Check | None = None
         self._agent: WorkerAgent | None = None
         if isinstance(runner, WorkerRunner | LocalRunner):
             self._agent = WorkerAgent(runner, self._builders, self._connect, self._observe)
@@ -126,10 +128,12 @@ class Plugin:
         if not llm_users(self._environment):
             raise UsageError("no user of llm_locust in the locustfile: subclass OpenAIChatUser or OpenAICompletionUser")
         self._stages(options)
+        checked_by(self._environment, options)
         load_workload(options.workload)
         target_url(self._environment)
+        proxy_here(options.proxy)
         if not isinstance(self._runner, MasterRunner):
-            request_headers(options.api_key_env, options.headers)
+            request_headers(options.api_key_env, options.headers, basic_auth_env=options.basic_auth_env)
         return options
 
     def test_start(self) -> None:
@@ -231,13 +235,13 @@ class Plugin:
     def _read_headers(self, options: RunOptions) -> bool:
         """This process's headers; ``False`` when the key is only on the workers, where it belongs anyway."""
         try:
-            self.headers = request_headers(options.api_key_env, options.headers)
+            self.headers = request_headers(options.api_key_env, options.headers, basic_auth_env=options.basic_auth_env)
         except UsageError:
             if not isinstance(self._runner, MasterRunner):
                 raise
             self.headers = {}
             return False
-        return not isinstance(self._runner, MasterRunner) or api_key(options.api_key_env) is not None
+        return not isinstance(self._runner, MasterRunner) or any(map(names_a_secret, self.headers))
 
     def _ready_again(self, host: str, options: RunOptions) -> None:
         say("nothing worked in the last stage: looking whether the server is there")
@@ -321,12 +325,13 @@ class Plugin:
 
     def _connect(self, run: RunSpec, clock: Clock) -> StreamClient:
         self._take_over(run)
-        self.headers = request_headers(run.api_key_env, run.headers)
-        return connect(run, clock)
+        self.headers = request_headers(run.api_key_env, run.headers, basic_auth_env=run.basic_auth_env)
+        return connect(run, clock, keep_text=any(builder.checks for builder in self._builders().values()))
 
     def _take_over(self, run: RunSpec) -> None:
         """What users ask for while they make requests."""
         self.model, self.streaming, self.extra_body = run.model, run.streaming, run.extra_body
+        self.quality = None if run.quality is None else make_check(run.quality)
 
     def _observe(self, record: RequestRecord, reply: Reply | None, builder: RequestBuilder) -> None:
         assert isinstance(builder, LLMUser)

@@ -11,7 +11,7 @@ from llm_locust.records.manifest import (
     StageWorker,
     WorkloadFacts,
 )
-from llm_locust.records.outcomes import UNATTEMPTED, Outcome
+from llm_locust.records.outcomes import PLANNED_LEAVING, UNATTEMPTED, Outcome
 from llm_locust.records.plan import PLAN_COLUMNS, PLAN_STRING_COLUMNS, PlanRow, encode_plan_rows, plan_header_line
 from llm_locust.records.prices import Prices
 from llm_locust.records.request import COLUMNS, STRING_COLUMNS, RequestRecord, encode_rows, header_line
@@ -22,6 +22,7 @@ from llm_locust.records.stage import NS_PER_S, StageSpec
 __all__ = [
     "COLUMNS",
     "NS_PER_S",
+    "PLANNED_LEAVING",
     "PLAN_COLUMNS",
     "PLAN_STRING_COLUMNS",
     "SCHEMA_VERSION",

@@ -156,7 +156,12 @@ class EvidenceRecord(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         Counts, says("ok requests by where their output token count comes from: usage, events, tokenizer, missing")
     ] = None
     shared_prefix_share: Annotated[Share, says("share of input tokens in prefixes that requests share, 0 to 1")] = None
-    cold_share: Annotated[Share, says("share of requests whose prefix no earlier one had, 0 to 1")] = None
+    cold_share: Annotated[
+        Share,
+        says(
+            "share of measured requests that waited for the model to be loaded, of those where the server says, 0 to 1"
+        ),
+    ] = None
     cache_state: Annotated[Text, says("state of the prefix cache at the start: cold, warmed by what")] = None
     sampling: Annotated[Text, says("sampling parameters")] = None
     success_criterion: Annotated[Text, says("what made a request ok")] = None

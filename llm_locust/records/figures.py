@@ -118,6 +118,38 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     """Sent and not ended, weighted by time."""
 
 
+class ColdFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """Measured requests by whether they found the model loaded, where the server says so."""
+
+    known: int
+    """Requests of which the server said it."""
+    cold: int
+    """... that waited for the model to be loaded."""
+    share: float
+    """cold / known."""
+    cold_ttft_p50_ms: Percentile
+    cold_ttft_p95_ms: Percentile
+    warm_ttft_p50_ms: Percentile
+    warm_ttft_p95_ms: Percentile
+
+
+class Drift(msgspec.Struct, frozen=True, kw_only=True):
+    """How one figure moved over the spans of a window."""
+
+    name: str
+    """With its unit: ``ttft_p95_ms``, ``sent_rps``, ``error_rate`` (a share), ``in_flight_mean``."""
+    first: Figure
+    """In the first span in which it is known."""
+    last: Figure
+    change_share: float | None
+    """(last - first) / first; ``None`` when the first is 0 or unknown."""
+    direction: Literal["rising", "falling", "none"] | None
+    """By a rank test against time at 1 %; ``None`` when too few spans have a value."""
+    p_value: float | None = None
+    spans: list[Figure] = []
+    """The value in each span."""
+
+
 class LittlesLaw(msgspec.Struct, frozen=True, kw_only=True):
     """Mean in flight against arrival rate x mean time in system; in a steady state the two are equal (Little 1961)."""
 

@@ -54,6 +54,7 @@ SHARES: dict[str, Relation] = {
     "reject_rate": "<=",
     "stall_share": "<=",
     "deadline_miss_share": "<=",
+    "quality_rate": ">=",
 }
 """Shares from 0 to 1 and the side from which each is held."""
 
@@ -109,6 +110,7 @@ def _figures() -> dict[str, GateFigure]:
     ]
     found += [GateFigure(name=name, kind="share", relations=(side,)) for name, side in SHARES.items()]
     found.append(GateFigure(name="goodput", kind="rate", relations=(">=",)))
+    found.append(GateFigure(name="quality_failures", kind="count", relations=("=", "<=")))
     found += [GateFigure(name=name, kind="trend", relations=("=",)) for name in TRENDS]
     found += [GateFigure(name=name, kind="level", relations=("<=", "=")) for name in SERVER_LEVELS]
     found += [GateFigure(name=name, kind="percent", relations=("<=",)) for name in SERVER_PERCENTS]

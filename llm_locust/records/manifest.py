@@ -38,7 +38,7 @@ class StageWorker(msgspec.Struct, kw_only=True):
     host: str = ""
     pid: int | None = None
     addresses: list[str] = []
-    """What the target's name resolved to there, in the order they are tried."""
+    """What the target's name (or its proxy's) resolved to there, in the order they are tried."""
     clock_start: ClockSample | None = None
     clock_end: ClockSample | None = None
     taken: int | None = None
@@ -47,6 +47,8 @@ class StageWorker(msgspec.Struct, kw_only=True):
     lost_reason: str | None = None
     wall_step_ns: int | None = None
     """How far its wall clock stepped during the run; the records are immune, but it is worth knowing."""
+    clock_steps: int | None = None
+    """How often in this stage a step of its wall clock made reads take user time instead of the kernel's."""
 
 
 class StageManifest(msgspec.Struct, kw_only=True):
@@ -77,7 +79,25 @@ class WorkloadFacts(msgspec.Struct, kw_only=True):
     source: str
     sha256: str
     prompts: int | None = None
-    """Distinct prompts, when finite."""
+    """Distinct prompts, when finite; a session is one. An arrival beyond them takes the first again."""
+    read: int | None = None
+    """Entries of the file, when it was one: those used and those ``dropped``."""
+    dropped: dict[str, int] = {}
+    """How many entries were left out, by reason."""
+    slices: list[str] = []
+    """The named parts of a mix."""
+    shared_prefix_share: float | None = None
+    """The share of a prompt's tokens that was asked to be common to its group; ``None``: nobody asked."""
+    tokens_counted_by: str | None = None
+    """What made-up lengths were counted by; ``None`` when none were asked for."""
+    longest_off_share: float | None = None
+    """The largest |got - asked| / asked of prompts counted before load; ``None``: none were."""
+    sampling: dict[str, Any] = {}
+    """Sampling fields as a request's body holds them, by user class where they differ; empty when not looked at."""
+    cache_state: str | None = None
+    """Whether stages take prompts of their own, and whether the prefix cache was reset before each."""
+    notes: list[str] = []
+    """What else is worth knowing, as sentences."""
 
 
 class Requirements(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,12 +135,18 @@ class Manifest(msgspec.Struct, kw_only=True):
     deadline_s: float
     max_in_flight: int | None = None
     streaming: bool = True
+    proxy: str | None = None
+    """``http://host:port`` of the proxy that everything went through; ``None`` for none."""
     tls_verified: bool | None = None
     """Whether the server's certificate was verified; ``None`` without TLS."""
     slo: dict[str, float] = {}
     """Per-request limits in milliseconds, fixed before load."""
     gates: list[str] = []
     """Gates that a person chose before load, as written; empty for the defaults."""
+    quality: str | None = None
+    """What replies were checked by: ``regex:PATTERN``, ``ChatUser.check``; ``None``: nothing is said of their quality."""
+    cancel: str | None = None
+    """Which requests their clients dropped: ``share=0.1,after=2s``; ``None``: none were planned to be."""
     facts: dict[str, Any] = {}
     """What a client cannot see, as a person stated it before load (``--facts``)."""
     server_facts_start: dict[str, Any] = {}

@@ -74,7 +74,7 @@ class RequestRecord(msgspec.Struct, kw_only=True):
     input_tokens_asked: int | None = None
     max_tokens: int | None = None
     quality: str | None = None
-    """``pass`` or ``fail``; empty when no check ran."""
+    """``pass`` or ``fail``; ``error`` when the check itself failed; empty when none ran."""
     clock: str | None = None
     """Where the receive times come from: ``kernel``, ``user`` or ``mixed``."""
     read_lag_ns: int | None = None

@@ -1,17 +1,21 @@
-"""Per-request latency limits: ``ttft=500,tpot=100,e2e=3000`` in milliseconds, judged jointly."""
+"""Per-request limits, judged jointly: ``ttft=500,tpot=100,e2e=3000`` in milliseconds, and ``quality`` without a number."""
 
 from __future__ import annotations
 
 import math
 
 from llm_locust.records.errors import UsageError
+from llm_locust.records.quality import QUALITY, QUALITY_LIMIT
 
-SLO_NAMES: tuple[str, ...] = ("ttft", "tpot", "e2e", "max_gap", "arrival_ttft", "arrival_e2e")
-"""The limits that can be chosen. The ``arrival_*`` ones are measured from the planned time instead of the sent time."""
+LATENCY_LIMITS: tuple[str, ...] = ("ttft", "tpot", "e2e", "max_gap", "arrival_ttft", "arrival_e2e")
+"""The latency limits. The ``arrival_*`` ones are measured from the planned time instead of the sent time."""
+
+SLO_NAMES: tuple[str, ...] = (*LATENCY_LIMITS, QUALITY)
+"""All limits that can be chosen."""
 
 
 def parse_slo(text: str | None) -> dict[str, float]:
-    """``"ttft=500,tpot=100"`` to ``{"ttft": 500.0, "tpot": 100.0}`` (milliseconds); empty for no limits.
+    """``"ttft=500,quality"`` to ``{"ttft": 500.0, "quality": 1.0}`` (milliseconds, but for quality); empty for no limits.
 
     Raises:
         UsageError: an unknown name, a name given twice, or a value that is not a positive number of milliseconds.
@@ -19,10 +23,12 @@ def parse_slo(text: str | None) -> dict[str, float]:
     limits: dict[str, float] = {}
     for item in filter(None, (part.strip() for part in (text or "").split(","))):
         name, equals, value = (part.strip() for part in item.partition("="))
-        if not equals or name not in SLO_NAMES:
+        if item == QUALITY:
+            value = f"{QUALITY_LIMIT}"
+        elif not equals or name not in LATENCY_LIMITS:
             raise UsageError(
-                f"--slo {item!r}: write NAME=MILLISECONDS with a name of {', '.join(SLO_NAMES)}, "
-                "for example --slo ttft=500,tpot=100,e2e=3000"
+                f"--slo {item!r}: write NAME=MILLISECONDS with a name of {', '.join(LATENCY_LIMITS)}, or the bare word "
+                f"{QUALITY}, for example --slo ttft=500,tpot=100,e2e=3000"
             )
         if name in limits:
             raise UsageError(f"--slo names {name} twice: {limits[name]:g} and {value}")
@@ -40,4 +46,9 @@ def parse_slo(text: str | None) -> dict[str, float]:
 
 def format_slo(limits: dict[str, float]) -> str:
     """The limits as :func:`parse_slo` reads them."""
-    return ",".join(f"{name}={limit:g}" for name, limit in limits.items())
+    return ",".join(name if name == QUALITY else f"{name}={limit:g}" for name, limit in limits.items())
+
+
+def latency_limits(limits: dict[str, float]) -> dict[str, float]:
+    """Those of the limits that are milliseconds."""
+    return {name: limit for name, limit in limits.items() if name in LATENCY_LIMITS}

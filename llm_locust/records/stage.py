@@ -76,11 +76,18 @@ class StageSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def label(self) -> str:
         """How a table names the stage: its arrival mode is part of the name."""
-        if self.mode == "closed":
-            return f"closed C={self.concurrency}{self._after()}"
-        return f"open {self.rate_rps:g}/s {self.arrivals}{self._after()}"
+        parts = (
+            ("closed", f"C={self.concurrency}")
+            if self.mode == "closed"
+            else ("open", f"{self.rate_rps:g}/s", self.arrivals)
+        )
+        return " ".join([*parts, self.condition] if self.condition else parts)
 
-    def _after(self) -> str:
+    @property
+    def condition(self) -> str | None:
+        """What sets the stage apart from others of its rate or concurrency: the state of the server that it meets."""
         if self.unload_before:
-            return " after unloading"
-        return f" after {self.idle_before_s:g} s idle" if self.idle_before_s else ""
+            return "after unloading"
+        if self.idle_before_s:
+            return f"after {self.idle_before_s:g} s idle"
+        return f"with {self.cold_share:.3g} cold" if self.cold_share else None

@@ -12,7 +12,9 @@ import msgspec
 
 from llm_locust.records.device_figures import DeviceFigures
 from llm_locust.records.figures import (
+    ColdFigures,
     DeadlineFigures,
+    Drift,
     ErrorCount,
     Figure,
     InFlightTrend,
@@ -104,7 +106,11 @@ class BatchFigures(msgspec.Struct, kw_only=True):
     outcomes: dict[str, int] = {}
     status_counts: dict[str, int] = {}
     quality_failures: int | None = None
-    """``None`` when no quality check ran."""
+    """Checked replies that did not pass; ``None`` when no quality check ran."""
+    quality_checked: int | None = None
+    """Replies that a check passed or failed; ``None`` when none ran."""
+    quality_errors: int = 0
+    """Replies of which nothing is known, because the check itself failed."""
 
     seconds: float | None
     request_throughput_rps: float | None = None
@@ -153,6 +159,8 @@ class StageSummary(BatchFigures, kw_only=True):
     stage: int
     round: int
     label: str
+    condition: str | None = None
+    """What sets it apart from others of its rate or concurrency: the state of the server that it met."""
     mode: Literal["open", "closed"]
     rate_rps: float | None
     """Offered; ``None`` for a closed loop."""
@@ -175,6 +183,8 @@ class StageSummary(BatchFigures, kw_only=True):
     # The batch: what the figures are made of.
     dispatched: int
     sent: int
+    planned_leavings: int = 0
+    """Cancelled because the plan said that their users would leave (``--cancel``)."""
     errors: list[ErrorCount] = []
     """The commonest failures."""
 
@@ -205,6 +215,10 @@ class StageSummary(BatchFigures, kw_only=True):
     littles_law: LittlesLaw | None = None
     spans: list[Span] = []
     """The window in ten equal parts."""
+    drift: list[Drift] = []
+    """How each figure moved from the first span to the last."""
+    cold: ColdFigures | None = None
+    """``None`` where the server does not say whether a request found the model loaded."""
     slices: list[SliceSummary] = []
     """Each slice of the workload alone, by name; empty when the workload has none."""
 

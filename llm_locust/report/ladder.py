@@ -25,9 +25,14 @@ class Column(NamedTuple):
 
 
 def offered(stage: StageSummary) -> str:
-    """The offered rate, or ``C=8`` for a closed loop that keeps 8 in flight; the round if it is a repetition."""
+    """The offered rate with its process unless that is Poisson, or ``C=8`` for a closed loop that keeps 8 in flight.
+
+    After it what sets the stage apart, and the round if it is a repetition.
+    """
     what = f"C={stage.concurrency}" if stage.mode == "closed" else number(stage.rate_rps)
-    return f"{what} r{stage.round}" if stage.round else what
+    process = stage.arrivals if stage.arrivals not in (None, "poisson") else None
+    round_ = f"r{stage.round}" if stage.round else None
+    return " ".join(part for part in (what, process, stage.condition, round_) if part)
 
 
 def percentile_cell(stage: StageSummary, name: str) -> str:

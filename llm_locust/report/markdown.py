@@ -10,6 +10,7 @@ from llm_locust.analysis.server_gates import value_text
 from llm_locust.analysis.verdict import needs_words
 from llm_locust.analysis.words import NOT_MEASURED, counts, number, percent
 from llm_locust.records import format_slo
+from llm_locust.records.quality import QUALITY
 from llm_locust.records.summary import Figure, RunSummary, StageSummary
 from llm_locust.report.inert import LONGEST_NAME, LONGEST_SENTENCE, escape, shell_word
 from llm_locust.report.ladder import COLUMNS, FEW_NOTE, has_marks, missing_file, requirement_lines
@@ -145,7 +146,7 @@ def _limits(stage: StageSummary) -> str:
     rows = [
         [
             limit.name,
-            number(limit.limit_ms),
+            NOT_MEASURED if limit.name == QUALITY else number(limit.limit_ms),
             *map(str, (limit.judged, limit.missed, limit.not_applicable, limit.missing)),
         ]
         for limit in stage.limits
@@ -189,7 +190,13 @@ def _figures(stage: StageSummary) -> str:
         )
         lines.append(f"In flight over the window: {trend.state} ({escape(trend.detail)}{escape(seen)})")
     if stage.quality_failures is not None:
-        lines.append(f"Quality failures: {stage.quality_failures}")
+        lines.append(f"Quality failures: {stage.quality_failures} of {stage.quality_checked} checked replies")
+    if stage.quality_errors:
+        lines.append(f"The quality check itself failed on {stage.quality_errors} replies: nothing is known of them")
+    if stage.planned_leavings:
+        lines.append(
+            f"Left by their clients as --cancel planned: {stage.planned_leavings}, cancelled and among the failed"
+        )
     return bullets(lines)
 
 

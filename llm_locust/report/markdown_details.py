@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from llm_locust.analysis.drift import SIGNIFICANCE
 from llm_locust.analysis.verdict import needs_words
 from llm_locust.analysis.words import NOT_MEASURED, number, percent
+from llm_locust.records.figures import ColdFigures
 from llm_locust.records.summary import Boundary, PointSummary, RunSummary, SliceSummary, StageSummary
 from llm_locust.report.inert import LONGEST_NAME, LONGEST_SENTENCE, escape
 from llm_locust.report.markdown_pieces import bullets, escaped, rps, table
@@ -99,19 +101,62 @@ def span_blocks(stage: StageSummary) -> list[str]:
     ]
     text = f"The window in {len(rows)} spans of {number(stage.spans[0].seconds)} s:\n\n"
     text += table(header, escaped(rows), [False] * len(header))
+    found = [text, *drift_blocks(stage)]
     law = stage.littles_law
     if law is None:
-        return [text]
+        return found
     said = (
         f"Little's law: {number(law.in_flight_mean)} in flight on average, {rps(law.arrival_rate_rps)} sent x "
         f"{number(law.time_in_system_s)} s in the system, ratio {number(law.ratio, 3)}"
     )
-    return [text, f"{said}. {law.note[0].upper()}{law.note[1:]}." if law.note else f"{said}."]
+    return [*found, f"{said}. {law.note[0].upper()}{law.note[1:]}." if law.note else f"{said}."]
+
+
+def drift_blocks(stage: StageSummary) -> list[str]:
+    """How every figure moved from the first span to the last."""
+    if not any(one.direction is not None for one in stage.drift):
+        return []
+    header = ["figure", "first span", "last span", "change", "order in the spans"]
+    rows = [
+        [
+            one.name,
+            number(one.first),
+            number(one.last),
+            NOT_MEASURED if one.change_share is None else f"{100 * one.change_share:+.3g} %",
+            NOT_MEASURED if one.direction is None else one.direction,
+        ]
+        for one in stage.drift
+    ]
+    text = f"Drift, first span to last (an order counts at {percent(SIGNIFICANCE)} by a rank test against time):\n\n"
+    return [text + table(header, escaped(rows), [True, False, False, False, True])]
+
+
+def drift_line(stage: StageSummary) -> str | None:
+    """The figures that drifted; ``None`` when none did."""
+    moved = [
+        f"{one.name} {number(one.first)} to {number(one.last)} ({one.direction})"
+        for one in stage.drift
+        if one.direction in ("rising", "falling")
+    ]
+    return f"drift from first span to last: {', '.join(moved)}" if moved else None
+
+
+def cold_line(cold: ColdFigures) -> str:
+    """Requests that waited for the model to be loaded beside those that did not."""
+    slow, warm = cold.cold_ttft_p50_ms, cold.warm_ttft_p50_ms
+    beside = f"; TTFT P50 of the {warm.n} others {number(warm.value)} ms" if warm.n else ""
+    return (
+        f"cold: {cold.cold} of {cold.known} requests waited for the model to be loaded ({percent(cold.share)}), "
+        f"TTFT P50 {number(slow.value)} ms{beside}"
+    )
 
 
 def more_figures(stage: StageSummary) -> list[str]:
     """Speed of a request, stalls, deadlines along the stream, cost."""
     lines = []
+    if stage.cold is not None:
+        line = cold_line(stage.cold)
+        lines.append(f"{line[0].upper()}{line[1:]}")
     speed = stage.percentiles.get("request_tps_p50")
     slow = stage.percentiles.get("request_tps_p5")
     if speed is not None and slow is not None and speed.n:

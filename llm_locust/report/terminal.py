@@ -13,6 +13,7 @@ from llm_locust.records import format_slo
 from llm_locust.records.summary import RunSummary, StageSummary
 from llm_locust.report.inert import LONGEST_NAME, LONGEST_SENTENCE, one_line, shell_word
 from llm_locust.report.ladder import COLUMNS, FEW_NOTE, has_marks, missing_file, requirement_lines
+from llm_locust.report.markdown_details import cold_line, drift_line
 from llm_locust.report.run import Reported
 from llm_locust.report.server_lines import capitalised, run_lines, terminal_lines
 
@@ -81,6 +82,10 @@ def _details(stage: StageSummary) -> list[str]:
         found.append(needs)
     if stage.littles_law is not None and stage.littles_law.note is not None:
         found.append(stage.littles_law.note)
+    if stage.cold is not None and stage.cold.cold:
+        found.append(cold_line(stage.cold))
+    if (drifted := drift_line(stage)) is not None:
+        found.append(drifted)
     if stage.cost_per_million_good_tokens is not None:
         found.append(f"cost: {number(stage.cost_per_million_good_tokens)} per million good output tokens")
     return found

@@ -112,6 +112,8 @@ def _flawless_figures(
         "error_rate": share(0, requests),
         "error_rate_interval": wilson(0, requests),
         "reject_rate": share(0, requests),
+        "quality_failures": 0,
+        "quality_checked": requests,
         "goodput_rps": math.inf if limits else None,
         "stalls": StallFigures(threshold_ms=1.0, chosen=False, gaps=requests, stalled=0, share=0.0, time_share=0.0),
         "deadlines": DeadlineFigures(

@@ -7,6 +7,7 @@ from llm_locust.streaming.client import StreamClient
 from llm_locust.streaming.decoder import MAX_REPLY_BYTES, ReplyDecoder
 from llm_locust.streaming.dialects import DIALECTS, Dialect, get_dialect
 from llm_locust.streaming.exchange import Cancelled
+from llm_locust.streaming.proxy import Proxy
 from llm_locust.streaming.redaction import looks_like_a_secret, names_a_secret
 from llm_locust.streaming.reply import Failure, Reply
 from llm_locust.streaming.request import StreamRequest
@@ -17,6 +18,7 @@ __all__ = [
     "Cancelled",
     "Dialect",
     "Failure",
+    "Proxy",
     "Reply",
     "ReplyDecoder",
     "StreamClient",

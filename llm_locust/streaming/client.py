@@ -6,10 +6,6 @@ outcome of a :class:`Reply`, with all that was seen until then.
 
 from __future__ import annotations
 
-import socket
-import ssl
-
-from gevent import socket as gevent_socket
 from gevent.lock import BoundedSemaphore
 
 from llm_locust.records import Clock, Outcome, UsageError
@@ -18,27 +14,29 @@ from llm_locust.streaming.decoder import MAX_REPLY_BYTES
 from llm_locust.streaming.dialects import get_dialect
 from llm_locust.streaming.epoll_reading import EpollReading
 from llm_locust.streaming.exchange import Exchange
+from llm_locust.streaming.proxy import Proxy
 from llm_locust.streaming.reading import PlainReading, Reading, has_epoll
 from llm_locust.streaming.receive_times import ReceiveTimes
 from llm_locust.streaming.reply import Reply
 from llm_locust.streaming.request import StreamRequest, encode_request
+from llm_locust.streaming.route import Route
 from llm_locust.streaming.target import Target
-from llm_locust.streaming.tls import tls_context
 
 
 class StreamClient:
     """Sends requests to one server and reads their replies; any number of greenlets may share it.
 
-    Idle connections are kept without limit and the latest used is taken first. Redirects are not followed and proxies not
-    used. Make it in the process that uses it, as its clock.
+    Idle connections are kept without limit and the latest used is taken first. Redirects are not followed, and no proxy is
+    used but one given here. Make it in the process that uses it, as its clock.
 
     Args:
         base_url: ``http://host:port``, with or without a path; a base that ends in ``/v1`` is not doubled.
         clock: the clock of the records.
-        connect_timeout_s: for TCP, and again for TLS; a ``connect_error`` when it passes.
+        connect_timeout_s: for TCP, again for a proxy's tunnel, and again for TLS; a ``connect_error`` when it passes.
         keep_text: keep the generated text in the reply.
         ca_file: PEM certificates to trust instead of the system's.
         insecure: do not verify the server's certificate.
+        proxy: send everything through it.
         reuse: keep connections alive between requests.
         max_bytes: a longer reply is given up as a ``protocol_error``.
         plain: wait on each socket by itself, instead of reading all streams through one epoll, which costs a third; ``None``
@@ -57,16 +55,16 @@ class StreamClient:
         keep_text: bool = False,
         ca_file: str | None = None,
         insecure: bool = False,
+        proxy: Proxy | None = None,
         reuse: bool = True,
         max_bytes: int = MAX_REPLY_BYTES,
         plain: bool | None = None,
     ) -> None:
-        self.target = Target.parse(base_url)
+        self.route = Route(Target.parse(base_url), proxy=proxy, ca_file=ca_file, insecure=insecure)
         self.clock = clock
         self.connect_timeout_s = connect_timeout_s
         self.keep_text = keep_text
         self.max_bytes = max_bytes
-        self.tls: ssl.SSLContext | None = tls_context(ca_file, insecure) if self.target.tls else None
         self._times = ReceiveTimes(clock)
         plain = not has_epoll() if plain is None else plain
         self.reading: Reading = PlainReading() if plain else EpollReading(self._times)
@@ -87,7 +85,7 @@ class StreamClient:
         return self._times.clock_steps
 
     def resolve(self) -> tuple[str, ...]:
-        """Look the server's name up again, and return its addresses in the order they will be tried.
+        """Look the server's name up again (or a proxy's), and return its addresses in the order they will be tried.
 
         Without it the first request looks it up; either way the answer is kept. Connections already open stay.
 
@@ -95,9 +93,9 @@ class StreamClient:
             UsageError: the name has no address.
         """
         try:
-            self._addresses = self._look_up()
+            self._addresses = self.route.look_up()
         except OSError as error:
-            raise UsageError(f"cannot resolve {self.target.host}: {error.strerror or error}") from None
+            raise UsageError(f"cannot resolve {self.route.first_hop}: {error.strerror or error}") from None
         return tuple(map(str, self._addresses))
 
     def stream(self, request: StreamRequest, *, deadline_s: float) -> Reply:
@@ -107,7 +105,7 @@ class StreamClient:
             UsageError: the request itself is wrong: an unknown dialect, a header with a line break.
         """
         dialect = get_dialect(request.dialect)
-        data = encode_request(request, self.target, media_type=dialect.media_type, keep_alive=self._reuse)
+        data = encode_request(request, self.route, media_type=dialect.media_type, keep_alive=self._reuse)
         exchange = Exchange(self, request, dialect, deadline_s)
         exchange.run(data)
         return exchange.reply()
@@ -131,18 +129,11 @@ class StreamClient:
             with self._resolving:
                 if not self._addresses:
                     try:
-                        self._addresses = self._look_up()
+                        self._addresses = self.route.look_up()
                     except OSError as error:
-                        text = f"cannot resolve {self.target.host}: {error.strerror or error}"
+                        text = f"cannot resolve {self.route.first_hop}: {error.strerror or error}"
                         raise NoConnection(Outcome.GENERATOR_ERROR, text) from None
         return self._addresses
-
-    def _look_up(self) -> list[Address]:
-        try:
-            found = gevent_socket.getaddrinfo(self.target.host, self.target.port, 0, socket.SOCK_STREAM)
-        except UnicodeError:  # a label that is empty or too long for DNS
-            raise OSError("not a host name") from None
-        return list(dict.fromkeys(Address(family, sockaddr) for family, _, _, _, sockaddr in found))
 
     def take_idle(self) -> Connection | None:
         """A connection kept alive that the server has not closed, if there is one."""
@@ -159,7 +150,8 @@ class StreamClient:
         Raises:
             NoConnection: there is none to be had.
         """
-        connection = connect(self.addresses(), self._times, timeout_s=self.connect_timeout_s)
+        to = "" if self.route.proxy is None else " to the proxy"
+        connection = connect(self.addresses(), self._times, timeout_s=self.connect_timeout_s, to=to)
         if self._addresses[0] != connection.address and connection.address in self._addresses:
             # Start with what worked: "localhost" is often ::1 first, where nobody listens.
             self._addresses.remove(connection.address)

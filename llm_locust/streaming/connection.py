@@ -6,13 +6,14 @@ import contextlib
 import errno
 import socket
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import gevent
 from gevent import socket as gevent_socket
 
 from llm_locust.records import Outcome
+from llm_locust.streaming.own_limits import has_family, out_of_ports, out_of_resources
 from llm_locust.streaming.receive_times import ANCILLARY_BYTES, ReceiveTime, ReceiveTimes, ask_for_kernel_times
 from llm_locust.streaming.reply import Failure
 from llm_locust.streaming.tls import TlsSession
@@ -20,8 +21,6 @@ from llm_locust.streaming.tls import TlsSession
 READ_BYTES = 65536
 
 ReceiveNow = Callable[[int, int], tuple[bytes, list[tuple[int, int, bytes]], int, Any]]
-
-_OUR_LIMITS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Address(NamedTuple):
@@ -36,7 +35,7 @@ class Address(NamedTuple):
 
 
 class NoConnection(Exception):
-    """No connection could be made; ``failure`` says whose fault it is."""
+    """No connection could be made, or none be read; ``failure`` says whose fault it is."""
 
     def __init__(self, outcome: Outcome, error: str) -> None:
         super().__init__(error)
@@ -155,33 +154,43 @@ class Connection:
             self._sock.sendall(due)
 
 
-def connect(addresses: Sequence[Address], times: ReceiveTimes, *, timeout_s: float) -> Connection:
-    """A TCP connection to the first address that takes it.
+def connect(addresses: Sequence[Address], times: ReceiveTimes, *, timeout_s: float, to: str = "") -> Connection:
+    """A TCP connection to the first address that takes it; ``to`` says in errors whose they are, where that matters.
 
     Raises:
         NoConnection: none did within ``timeout_s``, or this machine has run out of descriptors or ports.
     """
     refusals: list[tuple[Address, OSError]] = []
-    limit = gevent.Timeout.start_new(timeout_s)
-    try:
+    with within(timeout_s, f"no connection{to} within {timeout_s:g} s"):
         for address in addresses:
             try:
                 return _connect_one(address, times)
             except OSError as error:
-                if error.errno in _OUR_LIMITS:
-                    raise NoConnection(Outcome.GENERATOR_ERROR, f"out of sockets: {error.strerror}") from None
+                if (ours := out_of_resources(error)) is not None:
+                    raise NoConnection(Outcome.GENERATOR_ERROR, ours) from None
                 refusals.append((address, error))
+    text = "; ".join(f"{address}: {error.strerror or error}" for address, error in refusals)
+    if any(error.errno == errno.EADDRNOTAVAIL and has_family(address.family) for address, error in refusals):
+        raise NoConnection(Outcome.GENERATOR_ERROR, out_of_ports(text))
+    raise NoConnection(Outcome.CONNECT_ERROR, f"no connection{to}: {text}")
+
+
+@contextlib.contextmanager
+def within(timeout_s: float, otherwise: str) -> Iterator[None]:
+    """A limit of its own for one step of making a connection.
+
+    Raises:
+        NoConnection: the step took longer; ``otherwise`` says so.
+    """
+    limit = gevent.Timeout.start_new(timeout_s)
+    try:
+        yield
     except gevent.Timeout as expired:
         if expired is not limit:
             raise
-        raise NoConnection(Outcome.CONNECT_ERROR, f"no connection within {timeout_s:g} s") from None
+        raise NoConnection(Outcome.CONNECT_ERROR, otherwise) from None
     finally:
         limit.close()
-    text = "; ".join(f"{address}: {error.strerror or error}" for address, error in refusals)
-    # Without IPv6 on this machine an IPv6 address says the same as having no port left.
-    if any(error.errno == errno.EADDRNOTAVAIL and address.family == socket.AF_INET for address, error in refusals):
-        raise NoConnection(Outcome.GENERATOR_ERROR, f"out of local ports: {text}")
-    raise NoConnection(Outcome.CONNECT_ERROR, f"no connection: {text}")
 
 
 def _connect_one(address: Address, times: ReceiveTimes) -> Connection:

@@ -14,7 +14,7 @@ from llm_locust.streaming.alike import AlikeReads, learn
 from llm_locust.streaming.dialects import Delta, Dialect, WrongDialect
 from llm_locust.streaming.dialects.base import excerpt, json_object
 from llm_locust.streaming.events import Event, JsonLines
-from llm_locust.streaming.failed_reply import body_message, by_status, is_web_page, page_title
+from llm_locust.streaming.failed_reply import MAX_ERROR_BODY_BYTES, body_message, by_status, is_web_page, page_title
 from llm_locust.streaming.framing import ResponseFraming, ResponseHead
 from llm_locust.streaming.redaction import safe_line
 from llm_locust.streaming.reply import Failure, Reply
@@ -22,8 +22,6 @@ from llm_locust.streaming.timeline import Timeline
 
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 """A reply longer than this is given up: it would otherwise grow in memory until the deadline."""
-MAX_ERROR_BODY_BYTES = 64 * 1024
-"""How much of an error body is read for its text."""
 MAX_KEPT_BYTES = 1024 * 1024
 """How much of a body without events is kept, to say what it is instead of a stream."""
 
@@ -79,6 +77,11 @@ class ReplyDecoder:
         """Nothing more needs to be read."""
         framing = self._framing
         return framing.done or framing.truncated or framing.error is not None or self._given_up
+
+    @property
+    def output_events(self) -> int:
+        """Events of a stream so far that carried generated output."""
+        return self._timeline.output_events
 
     @property
     def reusable(self) -> bool:

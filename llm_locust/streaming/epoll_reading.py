@@ -31,8 +31,9 @@ import gevent
 from gevent import monkey
 from gevent.hub import Waiter
 
-from llm_locust.records import NS_PER_S
-from llm_locust.streaming.connection import Connection
+from llm_locust.records import NS_PER_S, Outcome
+from llm_locust.streaming.connection import Connection, NoConnection
+from llm_locust.streaming.own_limits import out_of_resources
 from llm_locust.streaming.receive_times import ANCILLARY_BYTES, SO_TIMESTAMPNS, ReceiveTimes
 from llm_locust.streaming.reception import Reception
 from llm_locust.streaming.turns import Turnstile
@@ -217,9 +218,13 @@ class EpollReading:
             self._watcher.start(self._on_ready)
 
     def _add(self, stream: _Stream) -> None:
-        if self._process != os.getpid():
-            self._open()
-        self._epoll.register(stream.descriptor, _READABLE)
+        try:
+            if self._process != os.getpid():
+                self._open()
+            self._epoll.register(stream.descriptor, _READABLE)
+        except OSError as error:  # not of the connection
+            text = out_of_resources(error) or f"the reply cannot be waited for: {error.strerror or error}"
+            raise NoConnection(Outcome.GENERATOR_ERROR, text) from None
         self._streams[stream.descriptor] = stream
         if len(self._streams) == 1:
             self._watcher.start(self._on_ready)
@@ -242,9 +247,9 @@ class EpollReading:
 
     def _open(self) -> None:
         self._streams.clear()
+        self._epoll = _new_epoll()
         self._process = os.getpid()
         self._hub = gevent.get_hub()
-        self._epoll = _new_epoll()
         self._watcher = self._hub.loop.io(self._epoll.fileno(), _READABLE)
         self._look = self._hub.loop.timer(LOOK_S, LOOK_S)
         self._pause = self._hub.loop.timer(GATHER_S, GATHER_S)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import gevent
 
-from llm_locust.records import NS_PER_S, Outcome
-from llm_locust.streaming.connection import Connection, NoConnection, tls_failure
+from llm_locust.records import NS_PER_S, PLANNED_LEAVING, Outcome
+from llm_locust.streaming.connection import Connection, NoConnection
 from llm_locust.streaming.decoder import ReplyDecoder
 from llm_locust.streaming.dialects import Dialect
 from llm_locust.streaming.reception import OutOfTime, Reception
@@ -50,30 +50,38 @@ class Exchange:
     def run(self, data: bytes) -> None:
         """Do it all; :meth:`reply` then says what happened."""
         deadline = gevent.Timeout(self._deadline_s)
+        patience = gevent.Timeout(self._request.leave_after_s)  # None never runs out
         try:
             if not self._client.resolved:
                 self._look_up()  # which is not yet sending
             self._sent_ns = self._clock.now_ns()
             self._reception.deadline_ns = self._sent_ns + int(self._deadline_s * NS_PER_S)
             deadline.start()
+            patience.start()
             self._attempt(data, may_reuse=True)
             if self._stale():
                 self._drop_connection()
                 self._reception = self._new_reception(self._reception.deadline_ns)
                 self._retries = 1
                 self._attempt(data, may_reuse=False)
+            if self._reception.enough:
+                self._failure = _left(f"{self._request.leave_after_events} output events")
         except gevent.Timeout as expired:
-            if expired is not deadline:
+            if expired is patience:
+                self._at_the_end(_left(f"{self._request.leave_after_s:g} s"))
+            elif expired is deadline:
+                self._at_the_end(self._out_of_time())
+            else:
                 raise
-            self._at_the_end(self._out_of_time())
         except OutOfTime:
             self._at_the_end(self._out_of_time())
         except Cancelled:
-            self._at_the_end(Failure(Outcome.CANCELLED, "cancelled by the client"))
+            self._at_the_end(Failure(Outcome.CANCELLED, "cancelled by the client"), whatever=True)
         except NoConnection as none:
             self._failure = none.failure
         finally:
             deadline.close()
+            patience.close()
             self._ended_ns = self._clock.now_ns()
             if self._connection is not None and self._failure is None and self._reception.decoder.reusable:
                 self._client.give_back(self._connection)
@@ -83,9 +91,8 @@ class Exchange:
     def reply(self) -> Reply:
         """The outcome, with the client's own share of the timeline."""
         reception = self._reception
-        reply = reception.decoder.finish(
-            self._ended_ns, failure=self._failure, secrets=secrets_in(self._request.headers)
-        )
+        secrets = (*secrets_in(self._request.headers), *self._client.route.secrets)
+        reply = reception.decoder.finish(self._ended_ns, failure=self._failure, secrets=secrets)
         reply.sent_ns = self._sent_ns
         reply.written_ns = self._written_ns
         reply.connect_ns = self._connect_ns
@@ -104,7 +111,7 @@ class Exchange:
         except gevent.Timeout as expired:
             if expired is not limit:
                 raise
-            text = f"{self._client.target.host} was not resolved within {self._deadline_s:g} s"
+            text = f"{self._client.route.first_hop} was not resolved within {self._deadline_s:g} s"
             raise NoConnection(Outcome.GENERATOR_ERROR, text) from None
         finally:
             limit.close()
@@ -132,32 +139,21 @@ class Exchange:
         self._reused = False
         before = self._clock.now_ns()
         connection = self._connection = client.connect()
+        client.route.dig(connection, timeout_s=client.connect_timeout_s)
         connected = self._clock.now_ns()
         self._connect_ns = connected - before
-        if client.tls is None:
-            return connection
-        limit = gevent.Timeout.start_new(client.connect_timeout_s)
-        try:
-            connection.start_tls(client.tls, client.target.host)
-        except gevent.Timeout as expired:
-            if expired is not limit:
-                raise
-            text = f"no TLS handshake within {client.connect_timeout_s:g} s"
-            raise NoConnection(Outcome.CONNECT_ERROR, text) from None
-        except OSError as error:
-            raise tls_failure(error) from None
-        finally:
-            limit.close()
-        self._tls_ns = self._clock.now_ns() - connected
+        if client.route.target.tls:
+            client.route.secure(connection, timeout_s=client.connect_timeout_s)
+            self._tls_ns = self._clock.now_ns() - connected
         return connection
 
-    def _at_the_end(self, failure: Failure) -> None:
-        """The client ends it, unless what was read before that already ended it."""
+    def _at_the_end(self, failure: Failure, *, whatever: bool = False) -> None:
+        """The client ends it, unless (or ``whatever``) what was read before that already ended it."""
         try:
             done = self._reception.settle()
         except OutOfTime:
             done = False
-        if failure.outcome is Outcome.CANCELLED or not done:
+        if whatever or not done:
             self._failure = failure
 
     def _stale(self) -> bool:
@@ -178,10 +174,14 @@ class Exchange:
             keep_text=client.keep_text,
             max_bytes=client.max_bytes,
         )
-        return Reception(decoder, deadline_ns)
+        return Reception(decoder, deadline_ns, self._request.leave_after_events)
 
     def _out_of_time(self) -> Failure:
         return Failure(Outcome.TIMEOUT, f"the deadline of {self._deadline_s:g} s passed")
+
+
+def _left(after: str) -> Failure:
+    return Failure(Outcome.CANCELLED, f"{PLANNED_LEAVING}, after {after}")
 
 
 def _reason(error: OSError) -> str:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 
 from llm_locust.records import Outcome
+from llm_locust.records.run import PROXY_AUTH_VARIABLE
 from llm_locust.streaming.dialects.base import WrongDialect, error_message, json_object
 from llm_locust.streaming.framing import ResponseHead
+
+MAX_ERROR_BODY_BYTES = 64 * 1024
+"""How much of an error body is read for its text."""
 
 _MEMORY_EXHAUSTED = re.compile(
     r"""out[\s_-]*of[\s_-]*(?:\w+[\s_-]+)?memory   # CUDA, HIP, Metal and Vulkan; OutOfMemoryError, ErrorOutOfDeviceMemory
@@ -22,6 +26,7 @@ _MEMORY_EXHAUSTED = re.compile(
 )
 _WEB_PAGE = re.compile(rb"\s*(?:<!--.*?-->\s*)?<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL)
 _TITLE = re.compile(rb"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_WANTS_CREDENTIALS = f"the proxy wants user:password in the environment variable {PROXY_AUTH_VARIABLE}"
 
 
 def names_memory_exhaustion(text: str) -> bool:
@@ -37,11 +42,20 @@ def by_status(head: ResponseHead, body: bytes) -> tuple[Outcome, str]:
         return Outcome.HTTP_ERROR, f"HTTP {status}: redirects are not followed; it points to {location}"
     message = body_message(body, head.get("content-encoding"))
     text = f"HTTP {status}: {message}" if message else f"HTTP {status}"
+    if status == 407:
+        return Outcome.HTTP_ERROR, f"{text} ({_WANTS_CREDENTIALS})"
     if names_memory_exhaustion(message):
         return Outcome.OOM, text
     if status in (429, 503):
         return Outcome.REJECTED, text
     return Outcome.HTTP_ERROR, text
+
+
+def no_tunnel(head: ResponseHead, body: bytes) -> str:
+    """Why a proxy opens no tunnel: its message, or else the reason in its status line."""
+    words = body_message(body, head.get("content-encoding")).strip() or head.reason
+    text = f"HTTP {head.status}: {words}" if words else f"HTTP {head.status}"
+    return f"{text} ({_WANTS_CREDENTIALS})" if head.status == 407 else text
 
 
 def body_message(body: bytes, content_encoding: str = "") -> str:

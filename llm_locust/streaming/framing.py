@@ -30,6 +30,8 @@ class ResponseHead(msgspec.Struct, frozen=True):
     """Names in lower case, in order."""
     body: BodyKind
     """What ends the body: nothing follows, a length, the last chunk, or the close of the connection."""
+    reason: str = ""
+    """What the status line says after the status."""
 
     def get(self, name: str) -> str:
         """The last value of the header (name in lower case), or the empty string."""
@@ -55,6 +57,7 @@ class ResponseFraming:
         """Bytes came after the end of the message."""
         self._keep_alive = False
         self._headers: list[tuple[str, str]] = []
+        self._reason = b""
         self._head_bytes = 0
         self._pieces: list[bytes] = []
         self._last_piece: int | None = None
@@ -128,6 +131,10 @@ class ResponseFraming:
         if self.done:
             self.surplus = True
 
+    def _on_status(self, reason: bytes) -> None:
+        if self.head is None:  # in pieces, where reads cut it
+            self._reason += reason
+
     def _on_header(self, name: bytes, value: bytes) -> None:
         if self.head is None:  # a header after the head is a trailer
             self._headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
@@ -138,8 +145,9 @@ class ResponseFraming:
         status = self._parser.get_status_code()
         if 100 <= status < 200:
             self._headers.clear()
+            self._reason = b""
             return
-        self.head = ResponseHead(status, self._headers, self._body_kind(status))
+        self.head = ResponseHead(status, self._headers, self._body_kind(status), self._reason.decode("latin-1"))
 
     def _body_kind(self, status: int) -> BodyKind:
         if status in (204, 304):
@@ -168,6 +176,7 @@ class _Callbacks:
 
     def __init__(self, framing: ResponseFraming) -> None:
         self.on_message_begin = framing._on_message_begin
+        self.on_status = framing._on_status
         self.on_header = framing._on_header
         self.on_headers_complete = framing._on_headers_complete
         self.on_chunk_header = framing._on_chunk_header

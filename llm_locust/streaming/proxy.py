@@ -14,7 +14,7 @@ from llm_locust.records import Outcome, UsageError
 from llm_locust.records.run import PROXY_AUTH_VARIABLE
 from llm_locust.streaming.basic import encode_basic
 from llm_locust.streaming.connection import Connection, NoConnection
-from llm_locust.streaming.failed_reply import MAX_ERROR_BODY_BYTES, body_message
+from llm_locust.streaming.failed_reply import MAX_ERROR_BODY_BYTES, no_tunnel
 from llm_locust.streaming.framing import ResponseFraming
 from llm_locust.streaming.target import Target
 
@@ -40,11 +40,13 @@ class Proxy(msgspec.Struct, frozen=True):
                 "--proxy holds a user name or password: they would end up in the files of the run; leave them out and put "
                 f"user:password into the environment variable {PROXY_AUTH_VARIABLE}"
             )
-        target = Target.parse(url if "://" in url else f"http://{url}", called="--proxy")
-        if target.tls:
-            raise UsageError(f"--proxy {url}: a proxy is spoken to without TLS; write it like http://proxy:3128")
-        if target.prefix or urlsplit(url if "://" in url else f"http://{url}").port is None:
-            raise UsageError(f"--proxy {url}: write it with its port and nothing behind it, like http://proxy:3128")
+        if not url.lower().startswith("http://"):
+            raise UsageError(
+                f"--proxy {url!r}: write it like http://proxy:3128; HTTP proxies are used, spoken to without TLS"
+            )
+        target = Target.parse(url, called="--proxy")
+        if target.prefix or urlsplit(url).port is None:
+            raise UsageError(f"--proxy {url!r}: write it with its port and nothing behind that, like http://proxy:3128")
         return Proxy(target.host, target.port, credentials)
 
     @property
@@ -72,27 +74,22 @@ class Proxy(msgspec.Struct, frozen=True):
         fields = [("Host", authority), ("User-Agent", "llm-locust"), *self.fields]
         lines = [f"CONNECT {authority} HTTP/1.1", *(f"{name}: {value}" for name, value in fields)]
         connection.send("\r\n".join(lines).encode() + b"\r\n\r\n")
-        framing, body = ResponseFraming(), bytearray()
-        while not framing.done and framing.error is None and len(body) < MAX_ERROR_BODY_BYTES:
-            data, _ = connection.receive()
-            if not data:
-                framing.close()
-                break
-            body += framing.feed(data)
-            if framing.head is not None and 200 <= framing.head.status < 300:
-                if body:
-                    raise self._refusal("it said more than that the tunnel is there")
-                return
-        if framing.head is None:
-            raise self._refusal(framing.error or "it closed the connection without an answer")
-        raise self._refusal(_words(framing.head.status, framing.head.reason, bytes(body)), to=authority)
-
-    def _refusal(self, words: str, *, to: str = "") -> NoConnection:
-        refused = f"refused the way to {to}" if to else "gave no way to the server"
-        return NoConnection(Outcome.CONNECT_ERROR, f"the proxy {self.authority} {refused}: {words}")
+        words = _refusal(connection)
+        if words is not None:
+            text = f"the proxy {self.authority} opens no tunnel to {authority}: {words}"
+            raise NoConnection(Outcome.CONNECT_ERROR, text)
 
 
-def _words(status: int, reason: str, body: bytes) -> str:
-    said = body_message(body).strip() or reason
-    text = f"HTTP {status}: {said}" if said else f"HTTP {status}"
-    return f"{text} (put user:password into {PROXY_AUTH_VARIABLE})" if status == 407 else text
+def _refusal(connection: Connection) -> str | None:
+    """Read the proxy's answer; ``None`` when the tunnel is there."""
+    framing, body = ResponseFraming(), bytearray()
+    while not framing.done and framing.error is None and len(body) < MAX_ERROR_BODY_BYTES:
+        data, _ = connection.receive()
+        if not data:
+            break
+        body += framing.feed(data)
+        if framing.head is not None and 200 <= framing.head.status < 300:  # it has no body, whatever its headers say
+            return "its answer is followed by something that nobody asked for" if body else None
+    if framing.head is None:
+        return framing.error or "it closed the connection without an answer"
+    return no_tunnel(framing.head, bytes(body))

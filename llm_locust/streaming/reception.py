@@ -35,11 +35,18 @@ class Reception:
     them to the decoder.
     """
 
-    __slots__ = ("can_wait", "deadline_ns", "decoder", "read_lag_ns", "reads", "times", "total_reads", "user_reads")
+    __slots__ = (
+        "can_wait", "deadline_ns", "decoder", "enough", "enough_events", "read_lag_ns", "reads", "times", "total_reads",
+        "user_reads",
+    )  # fmt: skip
 
-    def __init__(self, decoder: ReplyDecoder, deadline_ns: int) -> None:
+    def __init__(self, decoder: ReplyDecoder, deadline_ns: int, enough_events: int | None = None) -> None:
         self.decoder = decoder
         self.deadline_ns = deadline_ns
+        self.enough_events = enough_events
+        """Output events after which nothing more is wanted; ``None`` for all there are."""
+        self.enough = False
+        """So many came, and the reply went on."""
         self.reads: list[bytes] = []
         self.times: list[int] = []
         self.can_wait = False
@@ -54,6 +61,7 @@ class Reception:
         """Whether the reads so far, ``data`` the last of them, are to be settled now."""
         return (
             not self.can_wait
+            or self.enough_events is not None
             or (data[-4:] == _END and data[-6:-4] != _LINE_END)
             or not _SHORT_READ <= len(data) <= _LARGE_READ
             or len(self.reads) >= _KEPT_READS
@@ -76,9 +84,11 @@ class Reception:
         times.clear()
         self.can_wait = self.decoder.can_wait
         done = self.decoder.done
-        if late and not done:
+        if not done and self.enough_events is not None and self.decoder.output_events >= self.enough_events:
+            self.enough = True
+        if late and not done and not self.enough:
             raise OutOfTime
-        return done
+        return done or self.enough
 
     @property
     def clock(self) -> ClockSource | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Iterable
 from urllib.parse import quote
 
 from llm_locust.records.text import one_line
+from llm_locust.streaming.basic import decode_basic
 
 MAX_ERROR_CHARS = 300
 MASK = "***"
@@ -45,19 +44,10 @@ def secrets_in(headers: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     for name, value in headers:
         if names_a_secret(name):
             whole = value.strip()
-            scheme, _, token = whole.partition(" ")
-            secrets.update((whole, token.strip()))
-            if scheme.lower() == "basic":
-                said = _decoded(token)
-                secrets.update((said, said.partition(":")[2]))
+            secrets.update((whole, whole.partition(" ")[2].strip()))
+            if (credentials := decode_basic(whole)) is not None:
+                secrets.update((credentials, credentials.partition(":")[2]))
     return tuple(sorted((s for s in secrets if len(s) >= _SHORTEST_SECRET), key=len, reverse=True))
-
-
-def _decoded(token: str) -> str:
-    try:
-        return base64.b64decode(token, validate=True).decode("utf-8", "replace")
-    except (ValueError, binascii.Error):
-        return ""
 
 
 def mask(text: str, secrets: Iterable[str] = ()) -> str:

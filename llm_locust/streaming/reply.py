@@ -28,7 +28,7 @@ class Reply(msgspec.Struct, kw_only=True):
     sent_ns: int | None = None
     """The instant before connect, or on a reused connection before the first send. A retry leaves it alone."""
     connect_ns: int | None = None
-    """TCP only; ``None`` on a reused connection."""
+    """TCP, and a proxy's tunnel; ``None`` on a reused connection."""
     tls_ns: int | None = None
     reused: bool | None = None
     retries: int | None = None

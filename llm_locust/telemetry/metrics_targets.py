@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from llm_locust.records import UsageError
 from llm_locust.streaming.target import Target
@@ -18,7 +18,6 @@ class MetricsTarget(NamedTuple):
     base: str
     """The base URL to ask."""
     path: str
-    kind: Literal["metrics", "ollama"] = "metrics"
     asked_for: bool = True
     """A person named it. The server's own page is tried without being named, and it is no matter if there is none."""
 

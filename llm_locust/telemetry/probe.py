@@ -6,23 +6,22 @@ for the load.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import gevent
 import msgspec
-from gevent import socket as gevent_socket
 
 from llm_locust.records import Clock, Outcome, UsageError
-from llm_locust.streaming.connection import Address, Connection, NoConnection, connect, tls_failure
+from llm_locust.streaming.connection import Address, Connection, NoConnection, connect
 from llm_locust.streaming.failed_reply import body_message
 from llm_locust.streaming.framing import ResponseFraming
+from llm_locust.streaming.proxy import Proxy
 from llm_locust.streaming.receive_times import ReceiveTimes
 from llm_locust.streaming.redaction import safe_line, secrets_in
 from llm_locust.streaming.reply import Failure
+from llm_locust.streaming.route import Route
 from llm_locust.streaming.target import Target
-from llm_locust.streaming.tls import tls_context
 
 MAX_PAGE_BYTES = 1024 * 1024
 """What a server says of itself is far shorter; of a longer page this much is read."""
@@ -74,6 +73,7 @@ class Probe:
         headers: sent with every page, as the key is.
         ca_file: PEM certificates to trust instead of the system's.
         insecure: do not verify the server's certificate.
+        proxy: what the load goes through.
         clock: what the times of pages are on; ``None`` for one of its own.
         keep_alive: keep the connection for the next page; else each page takes one of its own.
         most_bytes: of a longer page no more is read.
@@ -89,21 +89,22 @@ class Probe:
         *,
         ca_file: str | None = None,
         insecure: bool = False,
+        proxy: Proxy | None = None,
         clock: Clock | None = None,
         keep_alive: bool = False,
         most_bytes: int = MAX_PAGE_BYTES,
     ) -> None:
         self.base_url = base_url.strip().rstrip("/").removesuffix("/v1")
         self.target = Target.parse(self.base_url)
+        self._route = Route(self.target, proxy=proxy, ca_file=ca_file, insecure=insecure)
         for name, value in headers.items():
             if any(char in name + value for char in "\r\n\0"):
                 raise UsageError(f"header {name!r}: neither name nor value may hold a line break")
         lines = [f"Host: {self.target.authority}", "User-Agent: llm-locust", "Accept: application/json, */*"]
-        lines += [f"{name}: {value}" for name, value in headers.items()]
+        lines += [f"{name}: {value}" for name, value in (*self._route.fields, *headers.items())]
         lines += ["Accept-Encoding: identity", f"Connection: {'keep-alive' if keep_alive else 'close'}"]
         self._head = "\r\n".join([*lines, ""]).encode()
-        self._secrets = secrets_in(headers.items())
-        self._tls = tls_context(ca_file, insecure) if self.target.tls else None
+        self._secrets = (*secrets_in(headers.items()), *self._route.secrets)
         self._times = ReceiveTimes(clock or Clock())
         self._keep_alive = keep_alive
         self._most_bytes = most_bytes
@@ -115,13 +116,15 @@ class Probe:
         Raises:
             NoPage: the name is unknown, nobody listens, TLS failed, time ran out, or the answer is not HTTP.
         """
-        return self._ask(f"GET {self.target.path(path)} HTTP/1.1\r\n".encode() + self._head + b"\r\n", timeout_s)
+        return self._ask(
+            f"GET {self._route.request_target(path)} HTTP/1.1\r\n".encode() + self._head + b"\r\n", timeout_s
+        )
 
     def post(self, path: str, body: object, *, timeout_s: float) -> Page:
         """The answer to ``body`` as JSON; otherwise as :meth:`get`."""
         content = msgspec.json.encode(body)
         fields = f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
-        line = f"POST {self.target.path(path)} HTTP/1.1\r\n"
+        line = f"POST {self._route.request_target(path)} HTTP/1.1\r\n"
         return self._ask(line.encode() + self._head + fields.encode() + content, timeout_s)
 
     def close(self) -> None:
@@ -141,9 +144,12 @@ class Probe:
                 except (OSError, NoPage):  # gone while it was idle: the request goes out once more, on a new one
                     connection.close()
             missing = "connection"
-            connection = connect(self._addresses(), self._times, timeout_s=timeout_s)
+            to = "" if self._route.proxy is None else " to the proxy"
+            connection = connect(self._addresses(), self._times, timeout_s=timeout_s, to=to)
+            missing = "tunnel through the proxy"
+            self._route.dig(connection, timeout_s=timeout_s)
             missing = "TLS handshake"
-            self._secure(connection)
+            self._route.secure(connection, timeout_s=timeout_s)
             missing = "answer"
             return self._exchange(connection, request)
         except gevent.Timeout as expired:
@@ -190,18 +196,8 @@ class Probe:
         return safe_line(text, self._secrets)
 
     def _addresses(self) -> list[Address]:
-        host = self.target.host
         try:
-            found = gevent_socket.getaddrinfo(host, self.target.port, 0, socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            text = f"cannot resolve {host}: {getattr(error, 'strerror', None) or error}"
-            raise NoPage(Failure(Outcome.GENERATOR_ERROR, text), unknown_name=True) from None
-        return list(dict.fromkeys(Address(family, sockaddr) for family, _, _, _, sockaddr in found))
-
-    def _secure(self, connection: Connection) -> None:
-        if self._tls is None:
-            return
-        try:
-            connection.start_tls(self._tls, self.target.host)
+            return self._route.look_up()
         except OSError as error:
-            raise tls_failure(error) from None
+            text = f"cannot resolve {self._route.first_hop}: {error.strerror or error}"
+            raise NoPage(Failure(Outcome.GENERATOR_ERROR, text), unknown_name=True) from None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import gevent
 
 from llm_locust.records import Outcome, UsageError
-from llm_locust.streaming import Reply, StreamClient, StreamRequest, names_a_secret
+from llm_locust.streaming import Proxy, Reply, StreamClient, StreamRequest, names_a_secret
 from llm_locust.telemetry.diagnosis import diagnose, is_listed, models_named
 from llm_locust.telemetry.probe import NoPage, Probe
 from llm_locust.telemetry.target import PAGE_S, TargetFacts, read_facts
@@ -35,6 +35,7 @@ def await_ready(
     report: Callable[[str], None] = lambda line: None,
     ca_file: str | None = None,
     insecure: bool = False,
+    proxy: Proxy | None = None,
     sleep: Callable[[float], object] = gevent.sleep,
     now: Callable[[], float] = time.monotonic,
 ) -> TargetFacts:
@@ -55,6 +56,7 @@ def await_ready(
         report: gets a line with what is waited for and the seconds left, at once and then every few seconds.
         ca_file: PEM certificates to trust instead of the system's.
         insecure: do not verify the server's certificate.
+        proxy: what the load goes through.
         sleep: waits that many seconds.
         now: monotonic seconds.
 
@@ -62,7 +64,7 @@ def await_ready(
         UsageError: not ready in time, with what was seen last; or sooner, for what waiting does not mend: an unknown host
             name, a certificate that is not trusted, TLS on one side only, a port that does not speak HTTP.
     """
-    probe = Probe(base_url, headers, ca_file=ca_file, insecure=insecure)
+    probe = Probe(base_url, headers, ca_file=ca_file, insecure=insecure, proxy=proxy)
     begin = now()
     notices = _Notices(report, now)
     pause = FIRST_POLL_S

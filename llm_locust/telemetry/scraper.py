@@ -4,6 +4,9 @@ Each address has a greenlet of its own: one that answers late holds up no other.
 page; one that fails leaves a row that says why, at the time of asking, and the next one is due as if nothing had been. The
 time of any other row is when the first byte of its page came. The load may be made in this very process: so a page is read
 in slices of a quarter of a millisecond, and whatever else is due has its turn between two of them.
+
+Connections are kept from one scrape to the next. Servers that give every connection a thread (llama.cpp) answer then even
+when all of their other threads are taken by the load.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from llm_locust.streaming import Proxy
 from llm_locust.telemetry.probe import NoPage, Page, Probe
 
 PAGE_S = 3.0
@@ -34,13 +35,14 @@ def ask_target(
     *,
     ca_file: str | None = None,
     insecure: bool = False,
+    proxy: Proxy | None = None,
 ) -> TargetFacts:
     """Ask once, without waiting for anything; what does not answer stays unknown.
 
     Raises:
         UsageError: a base URL that is none, a header with a line break, or a CA file that cannot be read.
     """
-    probe = Probe(base_url, headers, ca_file=ca_file, insecure=insecure)
+    probe = Probe(base_url, headers, ca_file=ca_file, insecure=insecure, proxy=proxy)
     return read_facts(probe, _page(probe, "/v1/models", timeout_s), timeout_s)
 
 

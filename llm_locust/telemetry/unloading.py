@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import gevent
 
 from llm_locust.records import UsageError
+from llm_locust.streaming import Proxy
 from llm_locust.telemetry.probe import NoPage, Page, Probe
 from llm_locust.telemetry.target import PAGE_S, ask_target
 
@@ -26,6 +27,7 @@ def unload_model(
     timeout_s: float = UNLOAD_S,
     ca_file: str | None = None,
     insecure: bool = False,
+    proxy: Proxy | None = None,
     sleep: Callable[[float], object] = gevent.sleep,
     now: Callable[[], float] = time.monotonic,
 ) -> None:
@@ -38,6 +40,7 @@ def unload_model(
         timeout_s: how long it may take, the end of requests in flight included.
         ca_file: PEM certificates to trust instead of the system's.
         insecure: do not verify the server's certificate.
+        proxy: what the load goes through.
         sleep: waits that many seconds.
         now: monotonic seconds.
 
@@ -45,7 +48,7 @@ def unload_model(
         UsageError: the server is of another engine, does not answer, has no such model, or still holds it when the time
             is over.
     """
-    probe = Probe(base_url, headers, ca_file=ca_file, insecure=insecure)
+    probe = Probe(base_url, headers, ca_file=ca_file, insecure=insecure, proxy=proxy)
     end = now() + timeout_s
     try:
         page = probe.get("/api/ps", timeout_s=PAGE_S)
@@ -53,7 +56,7 @@ def unload_model(
             said = probe.safe(f"HTTP {page.status}: {page.message()}")
             raise UsageError(f"{base_url} could not be asked to unload {model!r}: {said}")
         if _loaded_models(page) is None:
-            raise UsageError(_other_engine(base_url, headers, ca_file=ca_file, insecure=insecure))
+            raise UsageError(_other_engine(base_url, headers, ca_file=ca_file, insecure=insecure, proxy=proxy))
         # While it loads the model, Ollama answers only once that is done.
         asked = probe.post("/api/generate", {"model": model, "keep_alive": 0}, timeout_s=max(timeout_s, PAGE_S))
     except NoPage as none:
@@ -94,8 +97,10 @@ def _full_name(name: str) -> str:
     return short if ":" in short.rpartition("/")[2] else short + _LATEST
 
 
-def _other_engine(base_url: str, headers: Mapping[str, str], *, ca_file: str | None, insecure: bool) -> str:
-    engine = ask_target(base_url, headers, ca_file=ca_file, insecure=insecure).engine
+def _other_engine(
+    base_url: str, headers: Mapping[str, str], *, ca_file: str | None, insecure: bool, proxy: Proxy | None
+) -> str:
+    engine = ask_target(base_url, headers, ca_file=ca_file, insecure=insecure, proxy=proxy).engine
     which = base_url if engine in (None, "Ollama") else f"{base_url} ({engine})"
     return (
         f"{which} cannot be asked to unload its model: it has no /api/ps, and of the engines known here only Ollama unloads "

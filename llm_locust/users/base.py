@@ -8,7 +8,8 @@ import msgspec
 from locust import User, task
 
 from llm_locust.records import UsageError
-from llm_locust.streaming import StreamRequest
+from llm_locust.streaming import Reply, StreamRequest
+from llm_locust.users.checks import Check
 from llm_locust.workload import Prompt
 
 
@@ -19,6 +20,8 @@ class Session(Protocol):
     headers: dict[str, str]
     streaming: bool
     extra_body: dict[str, Any]
+    quality: Check | None
+    """What ``--quality`` names."""
 
     def turn(self, user: LLMUser) -> None:
         """One task execution of a user."""
@@ -92,6 +95,22 @@ class LLMUser(User):
             dialect=self.dialect,
             streamed=self._session.streaming,
         )
+
+    def check(self, prompt: Prompt, reply: Reply) -> bool | None:
+        """Whether a finished reply is good enough; ``None``: not checked. Override this.
+
+        It is asked of ok replies only, once their times are final; ``reply.text`` holds the generated text. What it says
+        goes into the ``quality`` column and is counted apart from errors; it decides whether a request is good where
+        ``--slo`` names ``quality``. A check that raises is counted as an error of its own (``error``), never against the
+        server. As it stands it is what ``--quality`` names.
+        """
+        check = self._session.quality
+        return None if check is None else check(prompt, reply)
+
+    @property
+    def checks(self) -> bool:
+        """Its replies are to be checked: :meth:`check` is the class's own, or ``--quality`` names one."""
+        return self._session.quality is not None or type(self).check is not LLMUser.check
 
     @property
     def model(self) -> str | None:

@@ -64,7 +64,13 @@ class TracePrompts:
         }
         if trace.log is not None:
             request = trace.request(row)
-            return Prompt(prompt=request.prompt, messages=request.messages, slice=request.slice, **shared)  # type: ignore[arg-type]
+            return Prompt(
+                prompt=request.prompt,
+                messages=request.messages,
+                slice=request.slice,
+                prefix_group=request.prefix_group,
+                **shared,  # type: ignore[arg-type]
+            )
         return Prompt(prompt=self._text(index, copy, row, asked), **shared)  # type: ignore[arg-type]
 
     def _text(self, index: int, copy: int, row: int, asked: int) -> str:

@@ -206,9 +206,10 @@ class RunBuilder:
         cooldown: float = 0,
         round: int = 0,
         stage: int | None = None,
-        **manifest: Any,
+        **fields: Any,
     ) -> StageBuilder:
-        """A stage that ran to its end. ``manifest`` overrules fields of its StageManifest. Stages are an hour apart."""
+        """A stage that ran to its end, an hour after the last. ``fields`` overrule its specification's and manifest's."""
+        manifest = {name: value for name, value in fields.items() if name in StageManifest.__struct_fields__}
         number = len(self.stages) if stage is None else stage
         start = T0 + len(self.stages) * 3600 * NS_PER_S
         spec = StageSpec(
@@ -222,6 +223,7 @@ class RunBuilder:
             cooldown_s=cooldown,
             seed=1,
             first_index=self._next,
+            **{name: value for name, value in fields.items() if name not in manifest},
         )
         end = None if window is None else start + round_ns(window)
         times: dict[str, Any] = {

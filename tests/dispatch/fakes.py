@@ -13,7 +13,7 @@ from llm_locust.dispatch.worker_run import WorkerRun
 from llm_locust.records import Clock, Outcome, PlanRow, RequestRecord, StageSpec
 from llm_locust.records.run import RunSpec, UserChoice, WorkloadSpec
 from llm_locust.streaming import Cancelled, Reply, StreamRequest
-from llm_locust.workload import Prompt, SyntheticPrompts
+from llm_locust.workload import Prompt, SyntheticPrompts, Workload
 
 
 @dataclass
@@ -23,6 +23,7 @@ class HeldServer:
     clock: Clock
     waiting: list[tuple[StreamRequest, Event]] = field(default_factory=list)
     at_once: bool = False
+    clock_steps: int = 0
     arrived: Event = field(default_factory=Event)
 
     def stream(self, request: StreamRequest, *, deadline_s: float) -> Reply:
@@ -64,18 +65,37 @@ class Rows:
 class Builder:
     """A user that asks for its prompt; or one whose author made a mistake that shows from some request on."""
 
-    def __init__(self, fails_from: int | None = None, takes_s: float = 0.0) -> None:
+    def __init__(self, fails_from: int | None = None, takes_s: float = 0.0, fails: int | None = None) -> None:
+        """``fails``: so many requests from ``fails_from`` on; ``None`` for all of them."""
         self.built = 0
         self.fails_from = fails_from
+        self.fails = fails
         self.takes_s = takes_s
+        self.prompts: list[int] = []
 
     def build_request(self, prompt: Prompt, request_id: str) -> StreamRequest:
         self.built += 1
-        if self.fails_from is not None and self.built > self.fails_from:
+        self.prompts.append(prompt.index)
+        if self.fails_from is not None and 0 < self.built - self.fails_from <= (self.fails or self.built):
             raise KeyError("no such field")
         if self.takes_s:
             gevent.sleep(self.takes_s)
         return StreamRequest(path="/", body=request_id.encode(), headers=[], dialect="openai-chat")
+
+
+class Evicting(Builder):
+    """A user whose API can have the model unloaded."""
+
+    can_evict = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.evicting: list[str] = []
+
+    def build_request(self, prompt: Prompt, request_id: str, evict_after: bool = False) -> StreamRequest:
+        if evict_after:
+            self.evicting.append(request_id)
+        return super().build_request(prompt, request_id)
 
 
 class Bench:
@@ -90,6 +110,9 @@ class Bench:
         cap: int | None = None,
         deadline_s: float = 30.0,
         builder: Builder | None = None,
+        users: list[UserChoice] | None = None,
+        prompts: Workload | None = None,
+        stride: int | None = None,
         at_once: bool = False,
         max_requests: int | None = None,
         max_output_tokens: int | None = None,
@@ -99,6 +122,7 @@ class Bench:
         self.rows = Rows()
         self.observed: list[RequestRecord] = []
         self.builder = builder or Builder()
+        users = users or [UserChoice(name="U", weight=1)]
         run = WorkerRun(
             spec=RunSpec(
                 run_id="run",
@@ -107,17 +131,17 @@ class Bench:
                 model=None,
                 deadline_s=deadline_s,
                 max_in_flight=cap,
-                users=[UserChoice(name="U", weight=1)],
+                users=users,
                 workload=WorkloadSpec(seed=1, max_tokens=8, sha256=""),
             ),
             worker=rank,
             clock=self.clock,
-            workload=SyntheticPrompts(1, 8),
+            workload=prompts or SyntheticPrompts(1, 8),
             client=self.server,  # type: ignore[arg-type]
             recorder=self.rows,  # type: ignore[arg-type]
-            builders={"U": self.builder},
+            builders={user.name: self.builder for user in users},
             observe=lambda record, reply, user: self.observed.append(record),
-            stride=of,
+            stride=stride or of,
         )
         order = PrepareStage(
             spec=spec, rank=rank, of=of, max_requests=max_requests, max_output_tokens=max_output_tokens
@@ -150,3 +174,9 @@ def burst(count: int, **changes: object) -> StageSpec:
         "first_index": 0,
     }
     return StageSpec(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def loops(concurrency: int, **changes: object) -> StageSpec:
+    """A closed loop without a warm-up; give it ``requests`` or ``window_s``."""
+    values: dict[str, object] = {"mode": "closed", "rate_rps": None, "window_s": None, "concurrency": concurrency}
+    return burst(1, **{**values, **changes})

@@ -4,8 +4,8 @@ import gevent
 import pytest
 
 from llm_locust.dispatch.worker_run import share
-from llm_locust.records import RequestRecord
-from tests.dispatch.fakes import Bench, Builder, burst
+from llm_locust.records import RequestRecord, UsageError
+from tests.dispatch.fakes import Bench, Builder, Evicting, burst
 
 
 def by_index(bench: Bench) -> list[RequestRecord]:
@@ -190,3 +190,110 @@ def test_a_closed_loop_user_that_locust_removes_leaves_its_request_to_end() -> N
     bench.stage.end_arrivals("stopped")
     bench.await_over()
     assert bench.outcomes() == {0: "ok"}
+
+
+def test_a_stage_is_over_only_when_the_last_request_has_been_made_and_has_ended() -> None:
+    bench = Bench(burst(1), builder=Builder(takes_s=0.05))
+    bench.start()
+    while bench.stage.taken < 1:
+        gevent.sleep(0.001)
+    bench.stage.end_arrivals(None)  # the dispatcher is done, and the only request is still being made
+    assert bench.stage.making == 1
+    assert not bench.stage.over.is_set()
+    bench.server.await_requests(1)
+    assert not bench.stage.over.is_set()
+    bench.server.answer(0)
+    bench.await_over()
+    assert bench.outcomes() == {0: "ok"}
+
+
+def test_an_arrival_still_being_made_when_somebody_stops_the_run_is_not_sent() -> None:
+    bench = Bench(burst(1), builder=Builder(takes_s=0.05))
+    bench.start()
+    while bench.stage.taken < 1:
+        gevent.sleep(0.001)
+    bench.stage.end_arrivals("stopped")
+    bench.await_over()
+    assert bench.outcomes() == {0: "not_sent"}
+    assert bench.server.waiting == []
+
+
+def test_the_batch_counts_down_by_measured_outcomes_alone() -> None:
+    bench = Bench(burst(2, warmup_s=0.002, cooldown_s=0.002))  # two arrivals in each phase
+    assert bench.stage.batch_left == 2
+    bench.start()
+    bench.server.await_requests(6)
+    left = []
+    for place in range(6):
+        bench.server.answer(place)
+        while len(bench.rows.terminal) <= place:
+            gevent.sleep(0.001)
+        left.append(bench.stage.batch_left)
+    assert left == [2, 2, 1, 0, 0, 0]
+    bench.stage.end_arrivals(None)
+    bench.await_over()
+
+
+def test_prompts_are_those_of_the_plan() -> None:
+    bench = Bench(burst(3, first_index=50, prompts_from=7000), at_once=True)
+    bench.start()
+    bench.await_over()
+    assert [(record.index, record.prompt_index) for record in by_index(bench)] == [(50, 7000), (51, 7001), (52, 7002)]
+
+
+# --- budgets -------------------------------------------------------------------------------------------------------
+
+
+def test_a_spent_budget_of_requests_ends_the_others_unsent_and_asks_the_master_to_stop() -> None:
+    bench = Bench(burst(5), at_once=True, max_requests=2)
+    bench.start()
+    bench.await_over()
+    assert sorted(bench.outcomes().values()) == ["not_sent", "not_sent", "not_sent", "ok", "ok"]
+    assert bench.stage.stop == "--max-requests is used up"
+    assert bench.stage.sent == 2
+
+
+def test_tokens_that_may_still_come_are_reserved() -> None:
+    bench = Bench(burst(4), max_output_tokens=20)  # prompts of 8 tokens: two fit, a third does not
+    bench.start()
+    while len(bench.rows.terminal) < 2:
+        gevent.sleep(0.001)
+    assert len(bench.server.waiting) == 2
+    for place in range(2):
+        bench.server.answer(place)
+    bench.await_over()
+    assert sorted(bench.outcomes().values()) == ["not_sent", "not_sent", "ok", "ok"]
+    assert bench.stage.stop == "--max-output-tokens is used up"
+
+
+# --- cold arrivals -------------------------------------------------------------------------------------------------
+
+
+def test_the_arrival_before_a_cold_one_has_the_model_unloaded_on_whichever_worker_it_is() -> None:
+    spec = burst(40, cold_share=0.3)
+    asked: set[str] = set()
+    for rank in range(2):
+        builder = Evicting()
+        bench = Bench(spec, rank=rank, of=2, builder=builder, at_once=True)
+        builder.evicting.clear()  # the trial before load
+        bench.start()
+        bench.await_over()
+        asked |= set(builder.evicting)
+    assert bench.stage.plan is not None
+    assert bench.stage.plan.cold is not None
+    cold = [place for place, is_cold in enumerate(bench.stage.plan.cold.tolist()) if is_cold]
+    assert asked == {f"run.{place - 1}" for place in cold if place > 0}
+    assert 0 < len(asked) < 39
+
+
+def test_a_user_class_that_cannot_have_the_model_unloaded_is_refused_before_load() -> None:
+    with pytest.raises(UsageError, match="--cold-share: Builder cannot have the model unloaded"):
+        Bench(burst(2, cold_share=0.5))
+
+
+def test_a_request_of_ones_own_that_knows_nothing_of_unloading_fails_before_load() -> None:
+    class Own(Builder):
+        can_evict = True
+
+    with pytest.raises(TypeError, match="evict_after"):
+        Bench(burst(2, cold_share=0.5), builder=Own())

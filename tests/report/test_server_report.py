@@ -244,8 +244,8 @@ def test_a_telemetry_file_is_joined_and_its_clock_is_stated(tmp_path: Path) -> N
     text = merge_run(run.write(), telemetry=[telemetry_file(tmp_path)]).report.read_text()
     assert section(text, "## Client and server") == [
         "- Client and server agree on 120 requests",
-        "- Telemetry server.json: 120 samples of gpu-7; its clock against the master's is not known, assumed to be 0: nobody measured "
-        "the two machines' clocks against each other",
+        "- Telemetry server.json: 120 samples of gpu-7; its clock against the master's is not known, assumed to be 0: "
+        "nobody measured the two machines' clocks against each other",
         "- Telemetry server.json: no GPU was sampled: no NVIDIA driver",
     ]
     assert section(text, "#### What its machine used") == [
@@ -261,8 +261,8 @@ def test_a_sampler_on_the_masters_machine_is_put_on_the_masters_clock_exactly(tm
     run = run_with(tmp_path, machine={"clock_anchor_ns": 1_000, "boot_id": "boot-1"})
     found = merge_run(run.write(), telemetry=[path]).summary
     assert found.telemetry_notes[0] == (
-        "telemetry server.json: 120 samples of gpu-7; its clock is 7200 s ahead of the master's (same machine, same monotonic "
-        "clock)"
+        "telemetry server.json: 120 samples of gpu-7; its clock is 7200 s ahead of the master's (same machine, same "
+        "monotonic clock)"
     )
     device = found.stages[0].device
     assert device is not None
@@ -277,8 +277,8 @@ def test_samples_that_lie_nowhere_in_the_run_are_told(tmp_path: Path) -> None:
     assert "machine: no sample in the window" in printed(run, (path,))
     found = merge_run(run.write(), telemetry=[path]).summary
     assert (
-        "telemetry server.json: none of its samples lies between the start of the first stage and the end of the last: is it of "
-        "another run, or are the two clocks apart?"
+        "telemetry server.json: none of its samples lies between the start of the first stage and the end of the last: "
+        "is it of another run, or are the two clocks apart?"
     ) in found.telemetry_notes
 
 

@@ -14,15 +14,20 @@ from gevent.server import StreamServer
 
 Script = Callable[[Any], None]
 
+BACKLOG = 1024
+"""Connections that a thousand clients make at once need not be tried again a second later."""
+
 
 class ScriptedServer:
     """The scripts are taken in turn, one per connection; the last one serves every further connection."""
 
-    def __init__(self, *scripts: Script, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, *scripts: Script, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
         self.connections = 0
         self.requests: list[bytes] = []
         self._scripts = scripts
-        self._server = StreamServer(("127.0.0.1", 0), self._serve, **({"ssl_context": tls} if tls else {}))
+        self._host = host
+        options = {"ssl_context": tls} if tls else {}
+        self._server = StreamServer((host, 0), self._serve, backlog=BACKLOG, **options)
         self._server.start()
 
     @property
@@ -30,7 +35,8 @@ class ScriptedServer:
         return int(self._server.server_port)
 
     def url(self, path: str = "", scheme: str = "http") -> str:
-        return f"{scheme}://127.0.0.1:{self.port}{path}"
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{scheme}://{host}:{self.port}{path}"
 
     def stop(self) -> None:
         self._server.stop(timeout=1)
@@ -84,8 +90,8 @@ class Peer:
 
 
 @contextlib.contextmanager
-def serving(*scripts: Script, tls: ssl.SSLContext | None = None) -> Iterator[ScriptedServer]:
-    server = ScriptedServer(*scripts, tls=tls)
+def serving(*scripts: Script, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> Iterator[ScriptedServer]:
+    server = ScriptedServer(*scripts, tls=tls, host=host)
     try:
         with gevent.Timeout(20):  # a script that hangs fails the test instead of the suite
             yield server

@@ -16,7 +16,6 @@ from gevent.event import Event
 
 from llm_locust.records import Clock, Outcome, UsageError
 from llm_locust.streaming import Cancelled, Reply, StreamClient, StreamRequest, connection
-from llm_locust.streaming import client as client_module
 
 from .responses import CHAT, HELLO, PLAIN, STOP, chunk, delta, head, response, sse, whole
 from .server import Peer, answer, serving
@@ -426,13 +425,31 @@ def test_an_answer_before_the_whole_request_was_read_is_still_read() -> None:
     assert (reply.outcome, reply.error) == (Outcome.HTTP_ERROR, "HTTP 413: request body too large")
 
 
-def test_a_redirect_is_not_followed() -> None:
-    raw = whole("", "308 Permanent Redirect", extra="Location: https://elsewhere/v1\r\n")
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed(status: int) -> None:
+    raw = whole("", f"{status} Moved", extra="Location: https://elsewhere/v1\r\n")
     with serving(answer(raw)) as server:
         reply = ask(server.url())
         assert len(server.requests) == 1
-    assert (reply.outcome, reply.status) == (Outcome.HTTP_ERROR, 308)
-    assert reply.error == "HTTP 308: redirects are not followed; it points to https://elsewhere/v1"
+    assert (reply.outcome, reply.status) == (Outcome.HTTP_ERROR, status)
+    assert reply.error == f"HTTP {status}: redirects are not followed; it points to https://elsewhere/v1"
+
+
+def test_a_redirect_without_a_location_says_so_and_secrets_in_one_are_masked() -> None:
+    raw = (
+        whole("", "307 Temporary Redirect"),
+        whole("", "302 Found", extra="Location: https://me:hunter2@elsewhere/\r\n"),
+    )
+    for data, due in zip(raw, ("it points to nowhere", "it points to https://***@elsewhere/"), strict=True):
+        with serving(answer(data)) as server:
+            assert (ask(server.url()).error or "").endswith(due)
+
+
+def test_a_path_may_carry_a_query() -> None:
+    with serving(answer(GOOD)) as server:
+        request = StreamRequest(path="/v1/x?api-version=2", body=b"{}", headers=[], dialect=CHAT)
+        assert client(server.url("/base")).stream(request, deadline_s=10).outcome is Outcome.OK
+        assert server.requests[0].startswith(b"POST /base/v1/x?api-version=2 HTTP/1.1\r\n")
 
 
 def test_a_secret_that_the_server_echoes_is_masked() -> None:
@@ -457,7 +474,7 @@ def test_a_name_that_does_not_resolve_is_our_error(monkeypatch: pytest.MonkeyPat
     def unknown(*_: Any) -> Any:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    monkeypatch.setattr(client_module.gevent_socket, "getaddrinfo", unknown)
+    monkeypatch.setattr("gevent.socket.getaddrinfo", unknown)
     one = client("http://no-such-host.invalid")
     reply = one.stream(chat(), deadline_s=10)
     assert (reply.outcome, reply.sent_ns, reply.retries) == (Outcome.GENERATOR_ERROR, None, None)
@@ -467,7 +484,7 @@ def test_a_name_that_does_not_resolve_is_our_error(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_lookup_that_never_ends_is_our_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module.gevent_socket, "getaddrinfo", lambda *_: Event().wait())
+    monkeypatch.setattr("gevent.socket.getaddrinfo", lambda *_: Event().wait())
     reply = client("http://engine").stream(chat(), deadline_s=0.05)
     assert (reply.outcome, reply.sent_ns) == (Outcome.GENERATOR_ERROR, None)
     assert reply.error == "engine was not resolved within 0.05 s"
@@ -483,7 +500,7 @@ def test_a_name_is_looked_up_once_and_again_when_asked(monkeypatch: pytest.Monke
             gevent.sleep(0.01)
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))] * 2
 
-        monkeypatch.setattr(client_module.gevent_socket, "getaddrinfo", found)
+        monkeypatch.setattr("gevent.socket.getaddrinfo", found)
         one = client(f"http://engine:{server.port}", reuse=False)
         jobs = [gevent.spawn(one.stream, chat(), deadline_s=10) for _ in range(5)]
         assert {job.get().outcome for job in jobs} == {Outcome.OK}
@@ -503,7 +520,7 @@ def test_the_next_address_is_tried_and_the_one_that_worked_comes_first(monkeypat
     with serving(answer(GOOD)) as server:
         here = ("127.0.0.1", server.port)
         both = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", nobody), (socket.AF_INET, socket.SOCK_STREAM, 6, "", here)]
-        monkeypatch.setattr(client_module.gevent_socket, "getaddrinfo", lambda *_: both)
+        monkeypatch.setattr("gevent.socket.getaddrinfo", lambda *_: both)
         one = client("http://engine", reuse=False)
         assert [one.stream(chat(), deadline_s=10).outcome for _ in range(2)] == [Outcome.OK] * 2
     assert tried == [nobody, here, here]

@@ -5,16 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llm_locust.streaming.failed_reply import names_memory_exhaustion
-from llm_locust.streaming.redaction import mask, one_line, safe_line, secrets_in
-
-
-def test_one_line_of_printable_characters() -> None:
-    assert one_line("a\r\n\tb\x1b[31m\u2028c  d") == "a b [31m c d"
-
-
-def test_a_long_text_is_cut_to_the_limit() -> None:
-    assert one_line("x" * 300) == "x" * 300
-    assert one_line("x" * 301) == "x" * 297 + "..."
+from llm_locust.streaming.redaction import MAX_ERROR_CHARS, mask, safe_line, secrets_in
 
 
 def test_the_secrets_of_the_headers_are_known() -> None:
@@ -26,6 +17,22 @@ def test_the_secrets_of_the_headers_are_known() -> None:
         ("X-Request-Id", "visible"),
     ]
     assert secrets_in(headers) == ("Bearer abcd-efgh", "abcd-efgh", "letmein", "azure")
+
+
+def test_basic_credentials_are_secret_as_they_are_sent_and_as_they_are_meant() -> None:
+    secrets = secrets_in([("Authorization", "Basic bWU6bGV0IG1lIGlu")])
+    assert secrets == ("Basic bWU6bGV0IG1lIGlu", "bWU6bGV0IG1lIGlu", "me:let me in", "let me in")
+    echoed = "no entry for <bWU6bGV0IG1lIGlu>, that is me:let me in (me, let%20me%20in)"
+    assert mask(echoed, secrets) == "no entry for <***>, that is *** (me, ***)"
+
+
+@pytest.mark.parametrize("value", ["Basic not*base64", "Basic", "basic //79", "Bearer bWU6bGV0IG1lIGlu"])
+def test_what_is_no_basic_credentials_is_a_secret_as_it_stands(value: str) -> None:
+    assert value in secrets_in([("Authorization", value)])
+
+
+def test_an_error_text_is_one_line_of_bounded_length() -> None:
+    assert safe_line("a\nb" + "x" * 400) == "a b" + "x" * (MAX_ERROR_CHARS - 6) + "..."
 
 
 def test_a_known_secret_is_masked_wherever_it_is_echoed() -> None:

@@ -6,7 +6,9 @@ import pytest
 
 from llm_locust.records import UsageError
 from llm_locust.streaming import DIALECTS, StreamRequest, get_dialect
+from llm_locust.streaming.proxy import Proxy
 from llm_locust.streaming.request import encode_request
+from llm_locust.streaming.route import Route
 from llm_locust.streaming.target import Target
 
 
@@ -58,13 +60,25 @@ def test_credentials_in_the_url_are_refused_and_not_repeated(base: str) -> None:
     assert "hunter2" not in str(refused.value)
 
 
+@pytest.mark.parametrize("base", ["http://h/v1?key=hunter2", "http://h/v1#hunter2", "http://h:x/v1?key=hunter2"])
+def test_a_query_is_refused_and_not_repeated(base: str) -> None:
+    with pytest.raises(UsageError, match="base URL") as refused:
+        Target.parse(base)
+    assert "hunter2" not in str(refused.value)
+
+
 def encoded(
-    *headers: tuple[str, str], keep_alive: bool = True, streamed: bool = True
+    *headers: tuple[str, str],
+    keep_alive: bool = True,
+    streamed: bool = True,
+    base: str = "http://h:1",
+    proxy: Proxy | None = None,
 ) -> tuple[str, dict[str, str], bytes]:
     request = StreamRequest(
         path="/v1/x", body=b'{"a":1}', headers=list(headers), dialect="openai-chat", streamed=streamed
     )
-    raw = encode_request(request, Target.parse("http://h:1"), media_type="text/event-stream", keep_alive=keep_alive)
+    route = Route(Target.parse(base), proxy=proxy)
+    raw = encode_request(request, route, media_type="text/event-stream", keep_alive=keep_alive)
     head, _, body = raw.partition(b"\r\n\r\n")
     first, *lines = head.decode().split("\r\n")
     return first, dict(line.split(": ", 1) for line in lines), body
@@ -91,6 +105,18 @@ def test_without_a_stream_json_is_accepted() -> None:
 
 def test_without_reuse_the_server_is_told() -> None:
     assert encoded(keep_alive=False)[1]["Connection"] == "close"
+
+
+def test_a_proxy_is_given_the_whole_url_and_its_own_credentials() -> None:
+    first, headers, _ = encoded(base="http://[::1]/v1", proxy=Proxy("p", 3128, "me:let me in"))
+    assert first == "POST http://[::1]/v1/x HTTP/1.1"
+    assert headers["Host"] == "[::1]"
+    assert headers["Proxy-Authorization"] == "Basic bWU6bGV0IG1lIGlu"
+
+
+def test_what_goes_through_a_tunnel_knows_nothing_of_the_proxy() -> None:
+    plain = encoded(base="https://h:1")
+    assert encoded(base="https://h:1", proxy=Proxy("p", 3128, "me:let me in")) == plain
 
 
 def test_headers_of_the_request_replace_those_of_the_client_but_for_its_framing() -> None:

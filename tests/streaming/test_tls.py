@@ -2,51 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
-import ssl
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from gevent.ssl import SSLContext
 
 from llm_locust.records import Clock, Outcome, UsageError
 from llm_locust.streaming import Reply, StreamClient, StreamRequest
 
+from .certificate import SelfMade
 from .responses import CHAT, PLAIN, head, response
 from .server import Peer, answer, serving
 
 GOOD = response(*PLAIN)
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command"),
-    pytest.mark.usefixtures("reading"),
-]
-
-
-class SelfMade(NamedTuple):
-    certificate: str
-    context: SSLContext
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> SelfMade:
-    """A server's certificate for 127.0.0.1, and its context."""
-    folder = tmp_path_factory.mktemp("tls")
-    key, certificate = str(folder / "key.pem"), str(folder / "cert.pem")
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1",
-         "-keyout", key, "-out", certificate],
-        check=True,
-        capture_output=True,
-    )  # fmt: skip
-    context = SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    return SelfMade(certificate, context)
+pytestmark = pytest.mark.usefixtures("reading")
 
 
 def stream(one: StreamClient) -> Reply:

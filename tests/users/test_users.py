@@ -20,7 +20,7 @@ def user(kind: type[LLMUser], streaming: bool = True, extra: dict[str, Any] | No
         pass
 
     plugin = SimpleNamespace(
-        model="m", headers={"Authorization": "Bearer k"}, streaming=streaming, extra_body=extra or {}
+        model="m", headers={"Authorization": "Bearer k"}, streaming=streaming, extra_body=extra or {}, quality=None
     )
     return Concrete(SimpleNamespace(llm_locust=plugin))
 

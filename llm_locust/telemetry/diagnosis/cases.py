@@ -12,6 +12,7 @@ from llm_locust.telemetry.diagnosis.finding import Case, Failed, Finding
 _BY_OUTCOME: dict[Outcome, tuple[Case, ...]] = {
     Outcome.TIMEOUT: (connection.timeout,),
     Outcome.CONNECT_ERROR: (
+        connection.proxy,
         connection.plain_http_port,
         connection.certificate,
         connection.handshake,
@@ -21,6 +22,7 @@ _BY_OUTCOME: dict[Outcome, tuple[Case, ...]] = {
     Outcome.OOM: (refusal.out_of_memory,),
     Outcome.REJECTED: (refusal.busy,),
     Outcome.HTTP_ERROR: (
+        connection.proxy_credentials,
         endpoint.redirect,
         endpoint.https_wanted,
         refusal.key,
@@ -36,7 +38,7 @@ _BY_OUTCOME: dict[Outcome, tuple[Case, ...]] = {
     Outcome.PROTOCOL_ERROR: (endpoint.https_wanted, endpoint.web_page, endpoint.other_protocol),
     Outcome.TRUNCATED: (connection.truncated,),
     Outcome.EMPTY: (refusal.empty,),
-    Outcome.GENERATOR_ERROR: (connection.ours,),
+    Outcome.GENERATOR_ERROR: (connection.proxy, connection.ours),
 }
 """The last case of each takes whatever is left. Outcomes that no reply of the stream client has here are not in it."""
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from llm_locust.records.run import PROXY_AUTH_VARIABLE
 from llm_locust.telemetry.diagnosis.finding import Failed, Finding
 
+_PROXY = re.compile(r"\bthe proxy\b")
 _NOT_TLS = re.compile(r"does not speak TLS")
 _CERTIFICATE = re.compile(r"certificate was not accepted")
 _WRONG_NAME = re.compile(r"mismatch|doesn't match|not valid for", re.IGNORECASE)
@@ -14,6 +16,22 @@ _HANDSHAKE = re.compile(r"TLS handshake")
 _REFUSED = re.compile(r"refused", re.IGNORECASE)
 _UNRESOLVED = re.compile(r"\bresolved?\b")
 _THIS_MACHINE = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1|0\.0\.0\.0")
+
+
+def proxy(failed: Failed) -> Finding | None:
+    """It is the proxy that does not answer, or does not let us through."""
+    if not failed.says(_PROXY):
+        return None
+    remedy = (
+        f"Check --proxy and that the proxy may reach {failed.target.authority}; user:password for it stands in "
+        f"{PROXY_AUTH_VARIABLE}. Without --proxy none is used."
+    )
+    return Finding("there is no way through the proxy", remedy)
+
+
+def proxy_credentials(failed: Failed) -> Finding | None:
+    """HTTP 407: only a proxy says that."""
+    return proxy(failed) if failed.status == 407 else None
 
 
 def plain_http_port(failed: Failed) -> Finding | None:

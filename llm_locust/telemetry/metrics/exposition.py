@@ -135,9 +135,12 @@ def _read_line(line: str) -> Series | None:
             for family in text_string_to_metric_families(f"{match['name']}{match['labels'] or ''} {match['rest']}")
             for sample in family.samples
         )
-        return Series(plain_name(sample.name), dict(sample.labels), float(sample.value))
+        value = float(sample.value)
     except (ValueError, StopIteration, OverflowError):
         return None
+    if sample.name != match["name"]:  # the parser takes whatever stands before a brace
+        return None
+    return Series(plain_name(sample.name), dict(sample.labels), value)
 
 
 def _not_metrics(text: str) -> str:
