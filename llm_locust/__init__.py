@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from llm_locust.analysis.search import BoundarySearch
     from llm_locust.plugin import RunOptions, StageShape, llm_request
     from llm_locust.records import RequestRecord, StageSpec, UsageError
+    from llm_locust.streaming import Reply
     from llm_locust.users import LLMUser, OllamaChatUser, OllamaGenerateUser, OpenAIChatUser, OpenAICompletionUser
     from llm_locust.workload import Prompt
 
@@ -23,6 +24,7 @@ _HOMES = {
     "OpenAIChatUser": "llm_locust.users",
     "OpenAICompletionUser": "llm_locust.users",
     "Prompt": "llm_locust.workload",
+    "Reply": "llm_locust.streaming",
     "RequestRecord": "llm_locust.records",
     "RunOptions": "llm_locust.plugin",
     "StageShape": "llm_locust.plugin",
@@ -39,6 +41,7 @@ __all__ = [
     "OpenAIChatUser",
     "OpenAICompletionUser",
     "Prompt",
+    "Reply",
     "RequestRecord",
     "RunOptions",
     "StageShape",

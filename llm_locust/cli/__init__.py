@@ -11,6 +11,7 @@ import click
 from llm_locust.records import UsageError
 
 COMMANDS = (
+    "compare",
     "decode",
     "demo",
     "facts",
@@ -24,6 +25,7 @@ COMMANDS = (
     "telemetry",
     "trace",
     "validate",
+    "workload",
 )
 """Subcommands: module ``llm_locust.cli.<name>`` with a click command of the same name, imported only when asked for."""
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from llm_locust.dispatch.unplanned import write_down
 from llm_locust.dispatch.worker_run import RequestBuilder, share
-from llm_locust.records import NS_PER_S, Outcome, PlanRow, RequestRecord
-from llm_locust.records.run import request_id
+from llm_locust.records import NS_PER_S, Outcome
 from llm_locust.streaming.turns import Turnstile
 from llm_locust.workload import Prompt
 
@@ -29,6 +29,8 @@ class ClosedLoop:
         concurrency = spec.concurrency or 0
         self._loops = [] if spec.by_users else list(range(rank, concurrency, of))
         """Which of all loops are this worker's."""
+        self._going_on: dict[object, tuple[float, Prompt]] = {}
+        """Think time and next turn of the conversations that loops, or users, are in."""
         self._running = 0
         self._started = False
         self._left: dict[int, int] | None = None
@@ -68,7 +70,7 @@ class ClosedLoop:
         """
         self._turns.wait()
         if self.takes_turns:
-            self._request(builder, user_name, "measure" if self._in_window() else "warmup")
+            self._request(id(builder), builder, user_name, "measure" if self._in_window() else "warmup")
 
     def _go_round(self, loop: int) -> None:
         stage = self._stage
@@ -87,7 +89,7 @@ class ClosedLoop:
                 measured = self._in_window()
                 if measured and self._left is not None:
                     self._left[loop] -= 1
-                self._request(builder, user_name, "measure" if measured else "warmup")
+                self._request(loop, builder, user_name, "measure" if measured else "warmup")
         finally:
             self._running -= 1
             if self._running == 0 and stage.cutoff_ns is None:
@@ -112,58 +114,34 @@ class ClosedLoop:
                 return user.name
         return users[-1].name
 
-    def _request(self, builder: RequestBuilder, user_name: str, phase: str) -> None:
+    def _request(self, who: object, builder: RequestBuilder, user_name: str, phase: str) -> None:
+        """One request of whoever it is: the next turn of the conversation that they are in, else the next prompt."""
         stage = self._stage
         run = stage.run
+        following = self._going_on.pop(who, None)
+        if following is not None:
+            think_s, prompt = following
+            if stage.cutoff_moved.wait(think_s):
+                return
         index = stage.spec.first_index + run.worker + stage.taken * run.stride
+        # Not the index: one worker's are a thousand apart, and a file of a hundred prompts would lend it only one.
+        number = stage.spec.first_index + self._rank + stage.taken * self._of
         stage.taken += 1
-        stage.making += 1
-        record = RequestRecord(
-            run_id=run.spec.run_id,
-            stage=stage.spec.stage,
-            round=stage.spec.round,
-            phase=phase,
+        ready = write_down(
+            stage,
+            builder,
             index=index,
-            request_id=request_id(run.spec.run_id, index),
-            worker=run.worker,
             user=user_name,
-            # Not the index: one worker's are a thousand apart, and a file of a hundred prompts would lend it only one.
-            prompt_index=stage.spec.first_index + self._rank + (stage.taken - 1) * self._of,
-            outcome=Outcome.GENERATOR_ERROR,
+            phase=phase,
+            prompt_index=number,
+            prompt=None if following is None else prompt,
         )
-        prompt: Prompt | None = None
-        failure: Exception | None = None
-        try:
-            prompt = stage.describe(record)
-        except Exception as error:
-            failure = error
-        run.recorder.issue(
-            PlanRow(
-                run_id=record.run_id,
-                stage=record.stage,
-                round=record.round,
-                phase=record.phase,
-                index=index,
-                request_id=record.request_id,
-                worker=run.worker,
-                user=user_name,
-                slice=record.slice,
-                prompt_index=record.prompt_index,
-                input_tokens_asked=record.input_tokens_asked,
-                max_tokens=record.max_tokens,
-                prefix_group=record.prefix_group,
-                session=record.session,
-                turn=record.turn,
-            )
-        )
-        ready = None
-        if failure is not None:
-            stage.our_fault(record, failure)
-            stage.ended(record, None, builder)
-        else:
-            ready = stage.make(record, builder, prompt)
-        stage.making -= 1
-        if ready is not None:
-            stage.issue(ready).join()
-        else:
-            stage.check_over()
+        if ready is None:
+            return
+        greenlet = stage.issue(ready)
+        greenlet.join()
+        reply = greenlet.value
+        if run.workload.converses and reply is not None and reply.outcome is Outcome.OK:
+            onward = run.workload.next_turn(ready.prompt, reply.text or "")
+            if onward is not None:
+                self._going_on[who] = onward

@@ -161,6 +161,9 @@ class StageDone(msgspec.Struct, frozen=True, kw_only=True):
     TYPE: ClassVar[str] = "llm_stage_done"
     stage: int
     taken: int
+    """Of its share of the plan; of a closed loop, all."""
+    follow_ups: int = 0
+    """Requests beyond the plan: the next turns of conversations."""
     wall_step_ns: int
     clock_steps: int = 0
     """As in :class:`Progress`, of the whole stage."""

@@ -349,7 +349,7 @@ class StageControl:
             before = int(np.count_nonzero(self._plan.phase < PHASES.index("cooldown")))
             due = [place for place in range(before, len(self._plan)) if self._was_due(place)]
             self._write_plan(self._plan, due)
-            self.record.planned = before + len(due)
+            self.record.planned = before + len(due) + sum(done.follow_ups for done in self._done.values())
         else:
             self.record.planned = sum(worker.taken or 0 for worker in self._workers.values())
 
@@ -410,7 +410,8 @@ class StageControl:
     def next_index(self) -> int:
         """The first index that the next stage may use."""
         if self._plan is not None:
-            return self.spec.first_index + len(self._plan)
+            further = max((done.follow_ups for done in self._done.values()), default=0)
+            return self.spec.first_index + len(self._plan) + further * len(self._workers)
         # Closed loops number by worker and stride: leave room for the longest.
         return self.spec.first_index + (max((w.taken or 0 for w in self.record.workers), default=0) + 1) * 1000
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections import deque
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gevent
 from gevent.event import Event
@@ -19,6 +19,7 @@ from gevent.pool import Group
 from llm_locust.arrivals import StagePlan, leaves
 from llm_locust.dispatch.checking import Checking
 from llm_locust.dispatch.closed_loop import ClosedLoop
+from llm_locust.dispatch.follow_ups import FollowUps, window_of
 from llm_locust.dispatch.messages import PrepareStage, Progress
 from llm_locust.dispatch.open_arrivals import OpenArrivals
 from llm_locust.dispatch.planning import plan_here
@@ -80,9 +81,16 @@ class StageRun:
         self.plan: StagePlan | None = None
         self._open: OpenArrivals | None = None
         self._closed: ClosedLoop | None = None
+        self.follow_ups: FollowUps | None = None
         if self.spec.mode == "open":
             self.plan = plan_here(self.spec, run.spec.users)
             self._open = OpenArrivals(self, self.plan, prepare.rank, prepare.of)
+            self.follow_ups = FollowUps(
+                self,
+                first_index=self.spec.first_index + len(self.plan) + prepare.rank,
+                stride=prepare.of,
+                window_ns=window_of(self.spec.warmup_s, self.plan.window_ns),
+            )
         else:
             self._closed = ClosedLoop(self, prepare.rank, prepare.of)
         self.batch_left = (self._open or self._closed).batch  # type: ignore[union-attr]
@@ -93,7 +101,7 @@ class StageRun:
         self._max_requests = prepare.max_requests
         self._max_output_tokens = prepare.max_output_tokens
         self._deadline_ns = round(run.spec.deadline_s * NS_PER_S)
-        self._streaming: set[gevent.Greenlet[..., None]] = set()
+        self._streaming: set[gevent.Greenlet[..., Any]] = set()
         self.making = 0
         """Requests that are being made."""
         self._held: deque[Ready] = deque()
@@ -122,6 +130,8 @@ class StageRun:
         while reason is not None and self._held:
             self.not_sent(self._held.popleft().record, f"{reason}, while held back by --max-in-flight")
         self.cutoff_moved.set()
+        if self.follow_ups is not None:
+            self.follow_ups.withdraw()
         self.check_over()
 
     def cancel(self) -> None:
@@ -162,8 +172,13 @@ class StageRun:
         self.making -= 1
         if ready is None:
             self.check_over()
-        elif self.end_reason is not None:
-            self.not_sent(record, self.end_reason)
+        else:
+            self.send_or_hold(ready)
+
+    def send_or_hold(self, ready: Ready) -> None:
+        """Send a request of an open stage now, in the calling greenlet, or hold it back under a cap."""
+        if self.end_reason is not None:
+            self.not_sent(ready.record, self.end_reason)
             self.check_over()
         elif self._cap is not None and (self.in_flight >= self._cap or self._held):
             self._held.append(ready)
@@ -196,24 +211,24 @@ class StageRun:
         record.dispatched_ns = self.run.clock.now_ns()
         return Ready(record, builder, request, prompt)
 
-    def issue(self, ready: Ready) -> gevent.Greenlet[..., None]:
-        """Send a request in a greenlet of its own."""
+    def issue(self, ready: Ready) -> gevent.Greenlet[..., Reply | None]:
+        """Send a request in a greenlet of its own; its value is the reply, where there was one."""
         self.in_flight += 1
-        greenlet: gevent.Greenlet[..., None] = self.group.spawn(self._perform, ready)
+        greenlet: gevent.Greenlet[..., Reply | None] = self.group.spawn(self._perform, ready)
         return greenlet
 
-    def _perform(self, ready: Ready) -> None:
+    def _perform(self, ready: Ready) -> Reply | None:
         record = ready.record
         reply: Reply | None = None
         reserved = 0
         try:
             if self._cancelled:
                 record.outcome, record.error = Outcome.NOT_SENT, "cancelled before it was sent"
-                return
+                return None
             if (spent := self._spent_budget(ready.prompt.max_tokens)) is not None:
                 record.outcome, record.error = Outcome.NOT_SENT, spent
                 self.stop = self.stop or spent
-                return
+                return None
             self.sent += 1
             reserved = ready.prompt.max_tokens
             self.output_tokens += reserved
@@ -238,7 +253,11 @@ class StageRun:
                 self._checking.start(ready.builder, ready.prompt, reply, record, lambda: self._checked(ready, reply))
             else:
                 self.ended(record, reply, ready.builder)
+            if self.follow_ups is not None and self.run.workload.converses and record.outcome is Outcome.OK:
+                text = reply.text if reply is not None else None
+                self.follow_ups.after(ready.prompt, text or "", ready.builder, record.user)
             self._release()
+        return reply
 
     def _checked(self, ready: Ready, reply: Reply) -> None:
         self.ended(ready.record, reply, ready.builder)
@@ -259,10 +278,11 @@ class StageRun:
             return "--max-output-tokens is used up"
         return None
 
-    def describe(self, record: RequestRecord) -> Prompt:
-        """The prompt of an arrival, and what the record says of it."""
-        number = record.prompt_index if record.prompt_index is not None else record.index
-        prompt = self.run.workload.prompt(number)
+    def describe(self, record: RequestRecord, prompt: Prompt | None = None) -> Prompt:
+        """The prompt of an arrival (the workload's, unless it follows a reply), and what the record says of it."""
+        if prompt is None:
+            number = record.prompt_index if record.prompt_index is not None else record.index
+            prompt = self.run.workload.prompt(number)
         record.prompt_index = prompt.index
         record.prompt_sha256 = prompt.sha256
         record.max_tokens = prompt.max_tokens
@@ -316,7 +336,7 @@ class StageRun:
 
     def check_over(self) -> None:
         """Say that the stage is over, if it is."""
-        coming = self.cutoff_ns is None if self._open is None else self._open.dispatching
+        coming = self.cutoff_ns is None if self._open is None else self._open.dispatching or bool(self.follow_ups)
         if self.in_flight + self.making + len(self._checking) == 0 and not self._held and not coming:
             self.over.set()
 
@@ -344,6 +364,7 @@ class StageRun:
         """How far this stage is."""
         now = self.run.clock.now_ns()
         due = self._open.due(now) if self._open is not None else self.taken
+        due += self.follow_ups.issued if self.follow_ups is not None else 0
         if self.cutoff_ns is not None:
             due = min(due, self.taken)
         return Progress(

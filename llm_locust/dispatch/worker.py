@@ -35,9 +35,9 @@ from llm_locust.dispatch.recorder import Recorder
 from llm_locust.dispatch.stage_run import StageRun
 from llm_locust.dispatch.worker_run import CLOSED_STRIDE, Observe, RequestBuilder, WorkerRun
 from llm_locust.records import Clock, RunFolder, UsageError
-from llm_locust.records.run import RunSpec
+from llm_locust.records.run import RunSpec, WorkloadSpec
 from llm_locust.streaming import StreamClient
-from llm_locust.workload import workload_of
+from llm_locust.workload import Workload, workload_of
 
 logger = logging.getLogger(__name__)
 
@@ -128,12 +128,15 @@ class WorkerAgent:
         self._run_error = None
         try:
             folder = RunFolder(order.run.folder)
+            workload = _load(order.run.workload)
+            client = self._connect(order.run, self._clock)
+            client.keep_text = client.keep_text or workload.converses
             self._run = WorkerRun(
                 spec=order.run,
                 worker=self._index,
                 clock=self._clock,
-                workload=workload_of(order.run.workload),
-                client=self._connect(order.run, self._clock),
+                workload=workload,
+                client=client,
                 recorder=Recorder(folder, self._index, self._link),
                 builders=self._builders(),
                 observe=self._observe,
@@ -203,6 +206,7 @@ class WorkerAgent:
                 StageDone(
                     stage=stage.spec.stage,
                     taken=stage.taken,
+                    follow_ups=stage.follow_ups.issued if stage.follow_ups is not None else 0,
                     wall_step_ns=self._clock.wall_step_ns(),
                     clock_steps=stage.clock_steps,
                     error=stage.error,
@@ -241,3 +245,11 @@ class WorkerAgent:
     @property
     def _index(self) -> int:
         return max(int(getattr(self._runner, "worker_index", 0)), 0)
+
+
+def _load(spec: WorkloadSpec) -> Workload:
+    """The run's workload; read in a thread where it may take long, since heartbeats must go on."""
+    if spec.trace_file is None:
+        return workload_of(spec)
+    workload: Workload = gevent.get_hub().threadpool.apply(workload_of, (spec,))
+    return workload

@@ -21,6 +21,8 @@ from llm_locust.records.gates import parse_gate
 from llm_locust.records.run import RunSpec
 from llm_locust.streaming import StreamClient, StreamRequest
 from llm_locust.streaming.redaction import safe_line
+from llm_locust.telemetry.prefix_cache import reset_prefix_cache
+from llm_locust.telemetry.probe import Probe
 from llm_locust.telemetry.readiness import FirstRequestFailed, await_ready, check_one_request
 from llm_locust.telemetry.target import TargetFacts
 from llm_locust.telemetry.unloading import unload_model
@@ -137,6 +139,14 @@ def prepare_server(spec: StageSpec, run: RunSpec, headers: Mapping[str, str]) ->
             insecure=run.insecure,
             proxy=proxy_here(run.proxy),
         )
+    if run.reset_prefix_cache:
+        _empty_prefix_cache(run, headers)
+
+
+def _empty_prefix_cache(run: RunSpec, headers: Mapping[str, str]) -> None:
+    say("asking the server to empty its prefix cache")
+    probe = Probe(run.host, headers, ca_file=run.ca_file, insecure=run.insecure, proxy=proxy_here(run.proxy))
+    reset_prefix_cache(probe)
 
 
 def connect(run: RunSpec, clock: Clock, *, keep_text: bool = False) -> StreamClient:
@@ -174,7 +184,12 @@ def check_one_of_each(
     spec = run.workload
     workload = load_workload(spec)
     prompt = workload.prompt(CHECK_INDEX)
-    prompt = msgspec.structs.replace(prompt, max_tokens=min(prompt.max_tokens, CHECK_TOKENS))
+    prompt = msgspec.structs.replace(
+        prompt,
+        max_tokens=min(prompt.max_tokens, CHECK_TOKENS),
+        # More than the limit of this one request would be refused.
+        extra={name: value for name, value in prompt.extra.items() if name != "min_tokens"},
+    )
     client = connect(run, clock)
     try:
         for builder in builders:

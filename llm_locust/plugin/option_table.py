@@ -9,6 +9,9 @@ from locust.argument_parser import LocustArgumentParser
 from llm_locust.arrivals import PROCESSES
 from llm_locust.arrivals.traces import FORMATS
 from llm_locust.users.checks import CHECKS
+from llm_locust.workload.lengths import FORMS
+from llm_locust.workload.sessions import FORM as SESSIONS_FORM
+from llm_locust.workload.shared_prefix import FORM as PREFIX_FORM
 
 GROUP = "LLM options"
 
@@ -139,7 +142,50 @@ OPTIONS: tuple[Option, ...] = (
     Option("--model", None, "NAME", "Model to ask for. Default: the first that the server lists"),
     Option("--max-tokens", "128", "N", "Output limit of requests whose prompt names none"),
     Option(
-        "--prompts", None, "FILE", "Prompts as JSONL: prompt or messages, and max_tokens. Default: synthetic prompts"
+        "--prompts",
+        None,
+        "FILE",
+        "Prompts as JSONL (prompt or messages, and max_tokens) or as ShareGPT JSON. Default: synthetic prompts",
+    ),
+    Option("--input-tokens", None, "LENGTH", f"Made-up prompts of this length: {', '.join(FORMS)} (of --trace)"),
+    Option("--output-tokens", None, "LENGTH", "Output limits of prompts that name none, likewise"),
+    Option(
+        "--shared-prefix",
+        None,
+        "PREFIX",
+        f"Made-up prompts that share a beginning: {PREFIX_FORM} is 90 % of each, of four, the commonest first",
+    ),
+    Option(
+        "--sessions",
+        None,
+        "SESSIONS",
+        f"Made-up conversations: {SESSIONS_FORM} takes 2 s before each turn but the first",
+    ),
+    Option("--mix", None, "FILE", "TOML of named slices, each with its weight and any of these options"),
+    Option(
+        "--tokenizer",
+        "auto",
+        "TOKENIZER",
+        "What lengths are counted by: server (its /tokenize), a tokenizer.json, or estimate. auto: the server, if it can",
+    ),
+    Option(
+        "--workload-kind",
+        None,
+        "KIND",
+        "What the prompts of a file are: representative (of your users; the default) or synthetic",
+    ),
+    Option("--temperature", None, "T", "Sampling temperature, over what the user class says"),
+    Option("--top-p", None, "P", "Nucleus sampling"),
+    Option("--sampling-seed", None, "N", "Seed of the server's sampling"),
+    Option("--stop", None, "TEXT", "Text at which a reply stops", True),
+    Option("--ignore-eos", None, None, "Replies go on to their output limit (vLLM, SGLang, llama.cpp)"),
+    Option("--min-tokens", None, "N", "The least to be generated (vLLM); limit: as much as the output limit"),
+    Option("--reuse-prompts", None, None, "Every stage and round measures with the same prompts; said in the records"),
+    Option(
+        "--reset-prefix-cache",
+        None,
+        None,
+        "Have the server forget cached prefixes before every stage (vLLM in development mode, SGLang)",
     ),
     Option("--no-stream", None, None, "Ask for whole replies: no TTFT or TPOT then, and no limits on them"),
     Option(

@@ -19,13 +19,13 @@ from llm_locust.plugin.option_values import (
     seconds,
     whole,
 )
-from llm_locust.plugin.stage_options import StageOptions, read_stage_options
+from llm_locust.plugin.stage_options import read_stage_options
+from llm_locust.plugin.workload_options import WorkloadOptions, read_workload_options
 from llm_locust.records import Prices, Requirements, UsageError, parse_slo
 from llm_locust.records.facts import NO_FACTS, Facts, read_facts
 from llm_locust.records.gates import format_gate, parse_gates
 from llm_locust.records.leaving import Leaving, parse_leaving
 from llm_locust.records.quality import QualitySpec
-from llm_locust.records.run import WorkloadSpec
 from llm_locust.streaming import Proxy
 from llm_locust.telemetry.metrics_targets import metrics_targets
 from llm_locust.users.checks import parse_quality
@@ -40,7 +40,7 @@ SHORTEST_INTERVAL_S = 0.1
 """Between two readings of a metrics page: ten pages of vLLM a second take the master 3 % of a core."""
 
 
-class RunOptions(StageOptions, frozen=True, kw_only=True):
+class RunOptions(WorkloadOptions, frozen=True, kw_only=True):
     """The options as numbers, with every default worked out."""
 
     max_in_flight: int | None
@@ -48,8 +48,6 @@ class RunOptions(StageOptions, frozen=True, kw_only=True):
     slo: dict[str, float]
     gates: list[str]
     model: str | None
-    max_tokens: int
-    prompts: str | None
     streaming: bool
     api_key_env: str | None
     basic_auth_env: str | None
@@ -71,18 +69,6 @@ class RunOptions(StageOptions, frozen=True, kw_only=True):
     dry_run: bool
     prices: Prices
     run_dir: str
-
-    @property
-    def workload(self) -> WorkloadSpec:
-        """What is asked to be sent, before it was looked at."""
-        trace = self.trace
-        return WorkloadSpec(
-            prompts_file=str(Path(self.prompts).resolve()) if self.prompts else None,
-            trace_file=trace.path if trace else None,
-            trace_format=trace.format if trace else None,
-            seed=self.seed,
-            max_tokens=self.max_tokens,
-        )
 
 
 def read_options(namespace: Namespace) -> RunOptions:
@@ -122,13 +108,12 @@ def read_options(namespace: Namespace) -> RunOptions:
         interval_s = min(1.0, max(stage_options["stage_time_s"] / 20, SHORTEST_INTERVAL_S))
     return RunOptions(
         **stage_options,
+        **read_workload_options(namespace, stage_options["trace"], stage_options["seed"]),
         max_in_flight=whole(namespace, "max_in_flight", at_least=1),
         deadline_s=required(seconds(namespace, "deadline")),
         slo=slo,
         gates=[format_gate(gate) for gate in parse_gates(listed(namespace, "gate"))],
         model=given(namespace, "model"),
-        max_tokens=required(whole(namespace, "max_tokens", at_least=1)),
-        prompts=given(namespace, "prompts"),
         streaming=streaming,
         api_key_env=api_key_env,
         basic_auth_env=basic_auth_env,

@@ -94,6 +94,7 @@ def set_up_run(
         basic_auth_env=options.basic_auth_env,
         headers=options.headers,
         extra_body=options.extra_body,
+        reset_prefix_cache=options.reset_prefix_cache,
         quality=options.quality,
         cancel=options.cancel,
         ca_file=str(Path(options.ca_file).resolve()) if options.ca_file else None,

@@ -33,6 +33,8 @@ from llm_locust.records.stage import TRACE, TraceReplay
 MOST_ARRIVALS = 20_000_000
 """Of one stage: a plan is held in memory by every worker."""
 MOST_ROUNDS = 1000
+REUSED = 2_000_000_000
+"""The first of the prompts that all stages share with ``--reuse-prompts``, out of the way of all others."""
 
 PointT = TypeVar("PointT")
 
@@ -63,6 +65,8 @@ class StageOptions(msgspec.Struct, frozen=True, kw_only=True):
     idle_s: float
     unload: bool
     cold_share: float | None
+    reuse_prompts: bool
+    """Every stage and round measures with the same prompts."""
 
     def in_rounds(self, points: Sequence[PointT]) -> list[tuple[int, PointT]]:
         """Every point in every round, the whole series after one another: a drift of the server then falls on all alike.
@@ -128,7 +132,7 @@ class StageOptions(msgspec.Struct, frozen=True, kw_only=True):
             cooldown_s=self.cooldown_s,
             seed=self.seed,
             first_index=0,
-            prompts_from=prompts_from,
+            prompts_from=REUSED if prompts_from is None and self.reuse_prompts else prompts_from,
             cold_share=cold_share,
         )
 
@@ -170,6 +174,7 @@ class StageOptions(msgspec.Struct, frozen=True, kw_only=True):
             cooldown_s=0.0,
             seed=self.seed,
             first_index=0,
+            prompts_from=REUSED if self.reuse_prompts else None,
         )
 
     def trace_stage(self, *, round: int = 0) -> StageSpec:
@@ -268,6 +273,7 @@ def read_stage_options(namespace: Namespace, slo: Mapping[str, float]) -> dict[s
         "idle_s": required(seconds(namespace, "idle", allow_zero=True)),
         "unload": flag_set(namespace, "unload"),
         "cold_share": cold_share,
+        "reuse_prompts": flag_set(namespace, "reuse_prompts"),
     }
 
 

@@ -204,6 +204,11 @@ class Plugin:
         facts = wait_for_server(host, self.headers, options)
         run, manifest = set_up_run(self._environment, options, host, facts)
         self._take_over(run)
+        from llm_locust.plugin.workload_setup import settle_workload  # asks the server: not for a process of load alone
+
+        run, manifest.workload = settle_workload(
+            run, options, self._users(), self.headers, lambda: connect(run, self._clock)
+        )
         check_one_of_each(run, self._builders().values(), facts, self._clock, key_here=key_here)
         from llm_locust.plugin.server_telemetry import ServerTelemetry  # reads pages: not for a process of load alone
 
@@ -319,6 +324,9 @@ class Plugin:
             self._controller.cancel("interrupted twice")
 
     # --- what the agent asks ---------------------------------------------------------------------------------------
+
+    def _users(self) -> list[LLMUser]:
+        return [user(self._environment) for user in llm_users(self._environment)]
 
     def _builders(self) -> dict[str, RequestBuilder]:
         return {user.__name__: user(self._environment) for user in llm_users(self._environment)}

@@ -123,6 +123,9 @@ def _notes(preview: Preview) -> list[str]:
     for stage in preview.stages:
         if stage.mode == "closed":
             lasts = ", and it lasts until it is stopped" if stage.window_s is None else ""
+            if stage.requests is not None:
+                measured = "request is" if stage.requests == 1 else "requests are"
+                lasts = f", and it lasts until {count(stage.requests)} {measured} measured"
             lines.append(f"Note: stage {stage.number} is a closed loop: nothing is planned{lasts}.")
         elif stage.all_planned is None:
             lines.append(f"Note: the plan of stage {stage.number} is too large to draw it here: its counts are means.")

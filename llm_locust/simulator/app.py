@@ -51,6 +51,7 @@ class App:
             "/metrics": ("GET", self._metrics_page),
             "/version": ("GET", self._version),
             "/tokenize": ("POST", lambda request: openai.tokenize_response(request.body, options)),
+            "/reset_prefix_cache": ("POST", self._reset_prefix_cache),
             "/v1/models": ("GET", self._models),
             "/api/version": ("GET", self._version),
             "/api/tags": ("GET", lambda _: ollama.list_models(options)),
@@ -107,6 +108,10 @@ class App:
     def _metrics_page(self, _: Request) -> Response:
         self._pacer.refresh()
         return Response(200, self._metrics.page(), _PROMETHEUS_TEXT)
+
+    def _reset_prefix_cache(self, _: Request) -> Response:
+        self._pacer.reset_prefix_cache()
+        return Response(200, b"")
 
     def _version(self, _: Request) -> Response:
         facts = {"version": version("llm-locust"), "engine": "llm-locust-simulator", "synthetic": True}

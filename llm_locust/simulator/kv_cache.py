@@ -101,6 +101,11 @@ class BlockPool:
         lease.keys.clear()
         lease.private = 0
 
+    def forget_cached(self) -> None:
+        """Blocks that nobody holds are no longer known by what is in them."""
+        self._blank += len(self._cached)
+        self._cached.clear()
+
     def _take_one(self) -> None:
         if self._blank:
             self._blank -= 1

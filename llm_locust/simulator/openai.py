@@ -1,4 +1,4 @@
-"""The OpenAI API as vLLM serves it: completions and chat over SSE, its error bodies, ``/tokenize``."""
+"""The OpenAI API as vLLM serves it: completions and chat over SSE, its error bodies; ``/tokenize`` in llama.cpp's form too."""
 
 from __future__ import annotations
 
@@ -162,12 +162,14 @@ class OpenAIWriter:
 
 
 def tokenize_response(body: bytes, options: Options) -> Response:
-    """The answer of ``/tokenize`` in vLLM's form.
+    """The answer of ``/tokenize`` in vLLM's form, or to ``content`` in llama.cpp's.
 
     Raises:
-        Refused: neither ``prompt`` nor ``messages``, or another model.
+        Refused: none of ``prompt``, ``messages`` and ``content``, or another model.
     """
     ask = _read_object(body)
+    if "prompt" not in ask and "messages" not in ask and isinstance(ask.get("content"), str):
+        return json_response(200, {"tokens": tokenize(ask["content"])})
     _check_model(ask, options.model)
     if "messages" in ask:
         tokens = _chat_prompt(ask, reply_marker=bool(ask.get("add_generation_prompt", True)))

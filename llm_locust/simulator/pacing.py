@@ -52,6 +52,11 @@ class EnginePacer:
         """Unload the model: now, or once all requests have ended."""
         self.engine.unload(time.monotonic_ns())
 
+    def reset_prefix_cache(self) -> None:
+        """Forget the prefixes that no request holds at this moment."""
+        self.refresh()
+        self.engine.pool.forget_cached()
+
     def refresh(self) -> None:
         """Bring the engine's state up to now, for whoever is about to read it."""
         self._hand_out()

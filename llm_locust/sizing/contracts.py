@@ -51,12 +51,15 @@ class StagePreview(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     warmup_s: float
     window_s: float | None
+    requests: int | None = None
+    """Measured requests after which it ends; ``None`` where its window has a length, or somebody stops it."""
     cooldown_at_most_s: float
     drain_at_most_s: float
     at_least_s: float
     """Warm-up and window: the cool-down may end at once, and the drain too."""
     at_most_s: float | None
-    """... and the whole cool-down, and a last request that meets its deadline; ``None``: until it is stopped."""
+    """... and the whole cool-down, and a last request that meets its deadline (in a closed loop of so many requests: every
+    one); ``None``: until it is stopped."""
     window_expected: float | None = None
     """Mean rate times window."""
     window_planned: int | None = None

@@ -18,7 +18,7 @@ from llm_locust.sizing.contracts import Preview, StagePreview
 from llm_locust.sizing.cost import cost_ahead
 from llm_locust.sizing.evidence import gates_ahead, requests_to_sign
 from llm_locust.sizing.stage import stage_ahead
-from llm_locust.sizing.tokens import tokens_by_stage, tokens_in_all
+from llm_locust.sizing.tokens import Ints, tokens_by_stage, tokens_in_all
 from llm_locust.sizing.warned import warnings_ahead
 from llm_locust.workload import Workload
 
@@ -59,14 +59,15 @@ def preview(
     requirements = requirements or Requirements()
     drain_s = deadline_s if max_in_flight is None else 2 * deadline_s
     ahead: list[StagePreview] = []
-    sent: list[range] = []
+    sent: list[Sequence[int] | Ints] = []
     next_index = 0
     for place, template in enumerate(stages):
-        spec = msgspec.structs.replace(template, stage=place)  # the plan's random stream depends on it
-        stage, count = stage_ahead(spec, users, bool(slo), drain_s, workers, tuple(gates))
+        # The plan's random stream depends on its place, its prompts on the first index.
+        spec = msgspec.structs.replace(template, stage=place, first_index=next_index)
+        stage, prompts = stage_ahead(spec, users, bool(slo), drain_s, workers, tuple(gates))
         ahead.append(stage)
-        sent.append(range(next_index, next_index + count))
-        next_index += count
+        sent.append(prompts)
+        next_index += len(prompts)
     # A closed loop sends as many as it can: neither it nor the indices of stages after it are known.
     closed = [stage.mode == "closed" for stage in ahead]
     of_stages = tokens_by_stage(workload, sent)

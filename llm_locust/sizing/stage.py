@@ -17,6 +17,7 @@ from llm_locust.records.gates import GateSpec
 from llm_locust.records.run import UserChoice
 from llm_locust.sizing.contracts import PercentileAhead, StagePreview
 from llm_locust.sizing.evidence import best_verdict, requests_to_bound, requests_to_sign, requests_to_tell
+from llm_locust.sizing.tokens import Ints
 
 PERCENTS = (95, 99)
 """The percentiles whose evidence is foretold."""
@@ -32,11 +33,11 @@ def stage_ahead(
     drain_s: float,
     workers: int | None,
     gates: tuple[GateSpec, ...] = (),
-) -> tuple[StagePreview, int]:
-    """The stage without its tokens, and how many indices it takes (as far as known).
+) -> tuple[StagePreview, Sequence[int] | Ints]:
+    """The stage without its tokens, and the numbers of the prompts that it sends (as far as known), one for each index.
 
     Args:
-        spec: With its place in the run.
+        spec: With its place in the run and its first index.
         users: The user classes and their weights.
         limits: Whether latency limits were chosen.
         drain_s: How long the last request may still take.
@@ -57,14 +58,15 @@ def stage_ahead(
         seed=spec.seed,
         warmup_s=spec.warmup_s,
         window_s=window_s,
+        requests=spec.requests,
         cooldown_at_most_s=spec.cooldown_s,
         drain_at_most_s=drain_s,
         at_least_s=at_least_s,
-        at_most_s=None if window_s is None else at_least_s + spec.cooldown_s + drain_s,
+        at_most_s=_at_most_s(spec, at_least_s, window_s, drain_s),
         percentiles=[_percentile_ahead(percent, None, None) for percent in PERCENTS],
     )
     if spec.mode == "closed":
-        return stage, 0
+        return stage, range(0)
     if spec.rate_rps is None or window_s is None:
         raise ValueError(f"stage {spec.stage} is not an open stage with a rate and a window")
     window_expected, all_expected = _expected(spec, window_s)
@@ -89,7 +91,17 @@ def stage_ahead(
         sign_window_needed_s=windows_s[to_sign],
         idle_workers=max(0, (workers or 0) - count),
     )
-    return stage, count
+    prompts = range(spec.first_index, spec.first_index + count) if plan is None else plan.prompt
+    return stage, prompts
+
+
+def _at_most_s(spec: StageSpec, at_least_s: float, window_s: float | None, drain_s: float) -> float | None:
+    if window_s is not None:
+        return at_least_s + spec.cooldown_s + drain_s
+    if spec.requests is None or spec.concurrency is None:
+        return None
+    # The request that the warm-up leaves in flight, then those of the loop that makes most, each up to its deadline.
+    return at_least_s + drain_s * (bool(spec.warmup_s) + math.ceil(spec.requests / spec.concurrency))
 
 
 def _window_s(spec: StageSpec) -> float | None:

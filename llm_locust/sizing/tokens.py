@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from llm_locust.sizing.contracts import Tokens
 from llm_locust.workload import PromptsFile, Workload
+
+Ints = npt.NDArray[np.int64]
 
 CHARACTERS_PER_TOKEN = 4
 """The rule of thumb for English text; the server's tokenizer and chat template decide."""
@@ -19,40 +22,42 @@ SAMPLED = 1_000
 """Prompts made for a stage of a larger run; its tokens are then an extrapolation."""
 
 
-def tokens_by_stage(workload: Workload, sent: Sequence[range]) -> list[Tokens]:
-    """The tokens of the prompts with these indices, stage by stage."""
+def tokens_by_stage(workload: Workload, sent: Sequence[Sequence[int] | Ints]) -> list[Tokens]:
+    """The tokens of the prompts with these numbers, stage by stage."""
     if isinstance(workload, PromptsFile):
         return _file_tokens(workload, sent)
     summed = sum(map(len, sent)) <= MOST_SUMMED
     random = np.random.default_rng(0)
     found = []
-    for indices in sent:
-        exact = summed or len(indices) <= SAMPLED
+    for numbers in sent:
+        exact = summed or len(numbers) <= SAMPLED
         # Not every k-th: a workload that repeats itself could keep step with it.
-        drawn = indices if exact else random.integers(indices.start, indices.stop, SAMPLED).tolist()
-        prompts = [workload.prompt(index) for index in drawn]
-        scale = 1.0 if exact else len(indices) / SAMPLED
+        places = range(len(numbers)) if exact else random.integers(0, len(numbers), SAMPLED).tolist()
+        prompts = [workload.prompt(int(numbers[place])) for place in places]
+        scale = 1.0 if exact else len(numbers) / SAMPLED
         output, characters = sum(p.max_tokens for p in prompts), sum(len(p.text) for p in prompts)
         found.append(_tokens(round(output * scale), round(characters * scale), exact))
     return found
 
 
-def _file_tokens(workload: PromptsFile, sent: Sequence[range]) -> list[Tokens]:
-    """Of prompts that start over when they are exhausted: whole passes through the file and the rest of one."""
+def _file_tokens(workload: PromptsFile, sent: Sequence[Sequence[int] | Ints]) -> list[Tokens]:
+    """Of prompts that start over when they are exhausted: each as often as it is sent."""
     prompts = [workload.prompt(index) for index in range(workload.facts.prompts or 1)]
     per_prompt = np.array([(p.max_tokens, len(p.text)) for p in prompts], dtype=np.int64)
-    before = np.vstack((np.zeros((1, 2), np.int64), np.cumsum(per_prompt, axis=0)))
-
-    def until(index: int) -> tuple[int, int]:
-        passes, rest = divmod(index, len(prompts))
-        output, characters = passes * before[-1] + before[rest]
-        return int(output), int(characters)
-
     found = []
-    for indices in sent:
-        (output, characters), (output_before, characters_before) = until(indices.stop), until(indices.start)
-        found.append(_tokens(output - output_before, characters - characters_before, True))
+    for numbers in sent:
+        output, characters = _times_sent(numbers, len(prompts)) @ per_prompt
+        found.append(_tokens(int(output), int(characters), True))
     return found
+
+
+def _times_sent(numbers: Sequence[int] | Ints, prompts: int) -> Ints:
+    """How often each prompt of a file comes."""
+    if isinstance(numbers, range):  # of a plan that is too large to be drawn
+        passes, rest = divmod(len(numbers), prompts)
+        further = (np.arange(prompts) - numbers.start) % prompts < rest
+        return passes + further.astype(np.int64)
+    return np.bincount(np.asarray(numbers, np.int64) % prompts, minlength=prompts).astype(np.int64)
 
 
 def _tokens(output: int, characters: int, exact: bool) -> Tokens:

@@ -49,6 +49,9 @@ class Proxy(msgspec.Struct, frozen=True):
             raise UsageError(f"--proxy {url!r}: write it with its port and nothing behind that, like http://proxy:3128")
         return Proxy(target.host, target.port, credentials)
 
+    def __repr__(self) -> str:
+        return f"Proxy({self.url})"  # a traceback or a log gets no credentials
+
     @property
     def authority(self) -> str:
         """Host and port."""

@@ -35,12 +35,11 @@ class Route:
     ) -> None:
         self.target = target
         self.proxy = proxy
+        self.fields: list[tuple[str, str]] = proxy.fields if proxy is not None and not target.tls else []
+        """Request headers that the way asks for."""
+        self.secrets: tuple[str, ...] = secrets_in(proxy.fields) if proxy is not None else ()
+        """What must not be repeated of it."""
         self._tls = tls_context(ca_file, insecure) if target.tls else None
-
-    @property
-    def by_tunnel(self) -> bool:
-        """The proxy only hands bytes on."""
-        return self.proxy is not None and self.target.tls
 
     @property
     def first_hop(self) -> str:
@@ -65,16 +64,6 @@ class Route:
         there = self.target.path(path)
         through = self.proxy is not None and not self.target.tls
         return f"{self.target.scheme}://{self.target.authority}{there}" if through else there
-
-    @property
-    def fields(self) -> list[tuple[str, str]]:
-        """Request headers that the way asks for."""
-        return self.proxy.fields if self.proxy is not None and not self.target.tls else []
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """What must not be repeated of it."""
-        return secrets_in(self.proxy.fields) if self.proxy is not None else ()
 
     def dig(self, connection: Connection, *, timeout_s: float) -> None:
         """Have the proxy open the tunnel, where there is to be one.

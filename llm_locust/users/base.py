@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -81,20 +82,42 @@ class LLMUser(User):
         Raises:
             UsageError: more than one choice is asked for, or ``evict_after`` of an API that cannot.
         """
-        body = self.add_extra(self.build_body(prompt), self._session.extra_body)
+        return StreamRequest(
+            path=self.path,
+            body=msgspec.json.encode(self.whole_body(prompt, evict_after=evict_after)),
+            headers=[*self.build_headers(prompt).items(), ("X-Request-Id", request_id)],
+            dialect=self.dialect,
+            streamed=self._session.streaming,
+        )
+
+    def whole_body(self, prompt: Prompt, *, evict_after: bool = False) -> dict[str, Any]:
+        """The body as it is sent: what :meth:`build_body` says, over it the prompt's own fields, over all ``--extra-body``.
+
+        Raises:
+            UsageError: as :meth:`build_request`.
+        """
+        body = self.build_body(prompt)
+        if prompt.extra:
+            body = self.add_extra(body, self.request_fields(prompt.extra))
+        body = self.add_extra(body, self._session.extra_body)
         if evict_after:
             body = self.evict_after(body)
         if body.get("n", 1) != 1:
             raise UsageError(f"the body asks for n={body['n']} choices: a request has one reply, ask for more requests")
         if not self._session.streaming:
             body = {name: value for name, value in body.items() if name != "stream_options"} | {"stream": False}
-        return StreamRequest(
-            path=self.path,
-            body=msgspec.json.encode(body),
-            headers=[*self.build_headers(prompt).items(), ("X-Request-Id", request_id)],
-            dialect=self.dialect,
-            streamed=self._session.streaming,
-        )
+        return body
+
+    def request_fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Body fields that a prompt or an option asks for (``temperature``, ``stop``, ``tools``, ...) as this API has them.
+
+        Args:
+            fields: by their OpenAI names.
+
+        Raises:
+            UsageError: this API has no such field.
+        """
+        return dict(fields)
 
     def check(self, prompt: Prompt, reply: Reply) -> bool | None:
         """Whether a finished reply is good enough; ``None``: not checked. Override this.

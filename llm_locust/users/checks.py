@@ -127,11 +127,24 @@ def _json_schema(spec: QualitySpec) -> Check:
 
 
 def _expected(spec: QualitySpec) -> Check:
-    def check(prompt: Prompt, reply: Reply) -> bool | None:
-        wanted, found = normalised(prompt.expected or ""), normalised(reply.text or "")
-        return None if not wanted else re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", found) is not None
+    return lambda prompt, reply: answers(prompt.expected, reply)
 
-    return check
+
+def answers(expected: Any, reply: Reply) -> bool | None:
+    """Whether the reply holds the expected answer; ``None`` when there is none.
+
+    A text or a number is looked for as whole words, however it is written; of a list one of its answers is enough; an object
+    is to be the reply's whole JSON.
+    """
+    if isinstance(expected, dict):
+        return bool(_decoded(reply) == expected)
+    if isinstance(expected, list):
+        found = [answers(each, reply) for each in expected]
+        return None if not found else any(found)
+    wanted = normalised(expected if isinstance(expected, str) else msgspec.json.encode(expected).decode())
+    if expected is None or not wanted:
+        return None
+    return re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", normalised(reply.text or "")) is not None
 
 
 _NOT_JSON = object()

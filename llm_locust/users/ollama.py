@@ -2,10 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from llm_locust.records import UsageError
 from llm_locust.users.base import LLMUser
 from llm_locust.workload import Prompt
+
+_MODEL_OPTIONS = frozenset(
+    {
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "seed",
+        "stop",
+        "repeat_penalty",
+        "presence_penalty",
+        "frequency_penalty",
+    }
+)
+_NOT_OLLAMAS = frozenset({"ignore_eos", "min_tokens", "cache_salt"})
+
+
+def _format(asked: Any) -> Any:
+    """``json``, or a JSON Schema, out of OpenAI's ``response_format``."""
+    if not isinstance(asked, dict):
+        return asked
+    schema = asked.get("json_schema")
+    return schema.get("schema", "json") if isinstance(schema, dict) else "json"
 
 
 class OllamaUser(LLMUser):
@@ -29,6 +54,28 @@ class OllamaUser(LLMUser):
         if isinstance(ours, dict) and isinstance(theirs, dict):
             merged["options"] = {**ours, **theirs}
         return merged
+
+    def request_fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """OpenAI's names as Ollama has them: sampling among the ``options``, ``response_format`` as ``format``.
+
+        Raises:
+            UsageError: Ollama has no such wish.
+        """
+        found: dict[str, Any] = {}
+        options: dict[str, Any] = {}
+        for name, value in fields.items():
+            if name in _NOT_OLLAMAS:
+                raise UsageError(
+                    f"{type(self).__name__} cannot ask for {name}: Ollama ends a reply where the model does, and has no "
+                    "field for it. Leave it out, or use its OpenAI API (OpenAIChatUser) with a server that has it"
+                )
+            if name in _MODEL_OPTIONS:
+                options[name] = value
+            elif name == "response_format":
+                found["format"] = _format(value)
+            else:
+                found[name] = value
+        return {**found, "options": options} if options else found
 
     def evict_after(self, body: dict[str, Any]) -> dict[str, Any]:
         """The body with ``keep_alive`` 0: Ollama unloads the model once no request is in flight.

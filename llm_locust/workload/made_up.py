@@ -1,7 +1,7 @@
 """Made-up prompts: of the lengths that are asked for, sharing the prefixes that are asked for, alone or in sessions.
 
-Every prompt is decided by the seed and its number, whichever process makes it and in whatever order. They support no claim of
-capacity: what they say is nothing.
+Every prompt is decided by the seed and its number, whichever process makes it and in whatever order. They support no claim
+of capacity: what they say is nothing.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ DEFAULT_TOKENS = "64"
 
 
 class SyntheticPrompts(OneTurn):
-    """What is sent when nobody says what: short prompts, every one different, so that no prefix cache flatters the server."""
+    """What is sent when nobody says what: short prompts, each another one, so that no prefix cache flatters the server."""
 
     WORDS_PER_PROMPT = 48
 
-    def __init__(self, seed: int, max_tokens: int, *, output: Output | None = None) -> None:
+    def __init__(self, seed: int, max_tokens: int, *, output: Output | None = None, label: str = "") -> None:
         """Make none yet.
 
         Args:
             seed: decides the words.
             max_tokens: the output limit, unless there is an
             output: ... that says more.
+            label: tells workloads with one seed apart.
         """
-        self._seed = seed
+        self._seed = f"{seed}/{label}" if label else str(seed)
         self._output = output or Output(max_tokens)
-        identity = f"synthetic words={self.WORDS_PER_PROMPT} seed={seed} max_tokens={max_tokens}"
+        identity = f"synthetic words={self.WORDS_PER_PROMPT} seed={self._seed} max_tokens={max_tokens}"
         self.facts = WorkloadFacts(
             name="synthetic-words",
             kind="synthetic",
@@ -104,21 +105,26 @@ class MadeUpPrompts:
             tokens_counted_by=rule.counted_by,
         )
 
+    @property
+    def converses(self) -> bool:
+        """A session has more than one turn."""
+        return self._sessions is not None and self._sessions.turns > 1
+
     def prompt(self, index: int) -> Prompt:
         """The prompt of the arrival with this index: the first turn, where it begins a session."""
         return self._turn(index, 1)
 
-    def session(self, index: int) -> SessionPlan:
-        """The conversation that begins with the prompt of this index."""
+    def session(self, prompt: Prompt) -> SessionPlan:
+        """The conversation that a prompt of this workload belongs to."""
         form = self._sessions or SessionForm(1, 0.0)
-        turns = [self._turn(index, number) for number in range(1, form.turns + 1)]
+        turns = [self._turn(prompt.index, number) for number in range(1, form.turns + 1)]
         return SessionPlan(turns[0].session or "", turns, [0.0, *[form.think_s] * (form.turns - 1)])
 
     def next_turn(self, prompt: Prompt, reply_text: str) -> tuple[float, Prompt] | None:
         """The next turn of the prompt's session; ``None`` after the last."""
         if self._sessions is None or prompt.turn is None or prompt.turn >= self._sessions.turns:
             return None
-        return self.session(prompt.index).next_turn(prompt, reply_text)
+        return self.session(prompt).next_turn(prompt, reply_text)
 
     def _turn(self, index: int, turn: int) -> Prompt:
         asked = self._lengths.at(unit(self._labels, "input", index, turn))

@@ -1,8 +1,8 @@
 """A mix: named slices of other workloads, each with its share of the arrivals.
 
 Of every thousand arrivals each slice has its exact share (to a thousandth, and never none), in an order that the seed
-shuffles anew for each thousand. So a slice's own prompts are taken one after the other, and a file in it is used up before it
-begins again.
+shuffles anew for each thousand. So a slice's own prompts are taken one after the other, and a file in it is used up before
+it begins again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ import msgspec
 
 from llm_locust.records import UsageError, WorkloadFacts
 from llm_locust.workload.digest import endless_digest
+from llm_locust.workload.made_up import MadeUpPrompts
 from llm_locust.workload.prompt import Prompt, Workload
+from llm_locust.workload.prompts_file import PromptsFile
+from llm_locust.workload.sessions import SessionPlan
 
 BLOCK = 1000
 
@@ -48,7 +51,7 @@ class Mix:
         lasts = [
             one.prompts * BLOCK // count
             for one, count in zip(facts, self._counts, strict=True)
-            if one.prompts is not None
+            if one.prompts is not None and count
         ]
         self.facts = WorkloadFacts(
             name=name,
@@ -67,6 +70,11 @@ class Mix:
             tokens_counted_by=next((one.tokens_counted_by for one in facts if one.tokens_counted_by), None),
         )
 
+    @property
+    def converses(self) -> bool:
+        """Some slice has sessions of more than one turn."""
+        return any(workload.converses for workload in self._workloads)
+
     def prompt(self, index: int) -> Prompt:
         """The prompt of the arrival with this index."""
         block, at = divmod(index, BLOCK)
@@ -78,18 +86,24 @@ class Mix:
 
     def next_turn(self, prompt: Prompt, reply_text: str) -> tuple[float, Prompt] | None:
         """The next turn of the prompt's session; ``None`` after the last."""
-        if prompt.slice is None or prompt.session is None:
+        if prompt.session is None:
             return None
+        return self.session(prompt).next_turn(prompt, reply_text)
+
+    def session(self, prompt: Prompt) -> SessionPlan:
+        """The conversation that a prompt of this workload belongs to."""
         block, at = divmod(prompt.index, BLOCK)
         place, rank = self._block(block)[at]
-        first = self._workloads[place].prompt(block * self._counts[place] + rank)
-        found = self._workloads[place].next_turn(
-            msgspec.structs.replace(prompt, index=first.index, session=first.session), reply_text
-        )
-        if found is None:
-            return None
-        think_s, turn = found
-        return think_s, msgspec.structs.replace(turn, index=prompt.index, slice=prompt.slice, session=prompt.session)
+        workload = self._workloads[place]
+        first = workload.prompt(block * self._counts[place] + rank)
+        if not isinstance(workload, MadeUpPrompts | PromptsFile):
+            return SessionPlan("", [prompt], [0.0])
+        plan = workload.session(first)
+        turns = [
+            msgspec.structs.replace(turn, index=prompt.index, slice=prompt.slice, session=prompt.session)
+            for turn in plan.turns
+        ]
+        return SessionPlan(prompt.session or "", turns, plan.think_s)
 
     def _order(self, block: int) -> list[tuple[int, int]]:
         """For each place in a block: the slice, and how many of it came before in the block."""

@@ -1,15 +1,15 @@
 """The file of a mix: TOML with a table ``[slice.NAME]`` for each slice, its weight, and any of the workload's options.
 
-    [slice.faq]
-    weight = 3
-    input_tokens = "normal:mean=200,sd=40"
-    shared_prefix = "share=0.8,groups=2"
-    output_tokens = 60
+[slice.faq]
+weight = 3
+input_tokens = "normal:mean=200,sd=40"
+shared_prefix = "share=0.8,groups=2"
+output_tokens = 60
 
-    [slice.documents]
-    weight = 1
-    prompts = "documents.jsonl"     # beside this file
-    temperature = 0.7
+[slice.documents]
+weight = 1
+prompts = "documents.jsonl"     # beside this file
+temperature = 0.7
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ def _slice(name: str, table: Mapping[str, Any], base: SourceSpec, path: str) -> 
         if key in table:
             value = table[key]
             if isinstance(value, bool) or not isinstance(value, str | int):
-                raise UsageError(f"{where}.{key}: a text, as the option --{key.replace('_', '-')} takes it, not {value!r}")
+                raise UsageError(
+                    f"{where}.{key}: a text, as the option --{key.replace('_', '-')} takes it, not {value!r}"
+                )
             given[key] = str(value)
     if "prompts" in given:
         prompts = given.pop("prompts")
@@ -121,10 +123,15 @@ def sampling_value(name: str, value: Any, where: str) -> Any:
             raise UsageError(f"{where}: a text at which the reply stops, or a list of them, not {value!r}")
         return texts
     high = 1.0 if name == "top_p" else 100.0
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= high or (
-        name == "top_p" and value == 0
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 <= value <= high
+        or (name == "top_p" and value == 0)
     ):
-        raise UsageError(f"{where}: a number {'above 0 and at most 1' if name == 'top_p' else 'of at least 0'}, not {value!r}")
+        raise UsageError(
+            f"{where}: a number {'above 0 and at most 1' if name == 'top_p' else 'of at least 0'}, not {value!r}"
+        )
     return float(value)
 
 

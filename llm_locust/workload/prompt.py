@@ -65,6 +65,11 @@ class Workload(Protocol):
 
     facts: WorkloadFacts
 
+    @property
+    def converses(self) -> bool:
+        """Something may follow a prompt: the model's replies are fed back, so their text is needed."""
+        ...
+
     def prompt(self, index: int) -> Prompt:
         """The prompt of the arrival with this index: the first turn, where it begins a session."""
         ...
@@ -85,6 +90,8 @@ class Workload(Protocol):
 
 class OneTurn:
     """What workloads without sessions have in common: nothing follows a prompt."""
+
+    converses = False
 
     def next_turn(self, prompt: Prompt, reply_text: str) -> tuple[float, Prompt] | None:
         """``None``."""

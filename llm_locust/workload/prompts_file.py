@@ -142,6 +142,11 @@ class PromptsFile:
             read=len(lines),
         )
 
+    @property
+    def converses(self) -> bool:
+        """Some session has more than one turn."""
+        return any(len(plan.turns) > 1 for plan in self._plans)
+
     def prompt(self, index: int) -> Prompt:
         """The prompt of the arrival with this index: the first turn, where it begins a session."""
         copy, place = divmod(index, len(self._plans))

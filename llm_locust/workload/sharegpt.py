@@ -83,9 +83,7 @@ class ShareGPTFile(OneTurn):
                 continue
             limit = max(1, math.ceil(len(reply) / characters_per_token))
             extra = output.extra(limit) if output is not None else {}
-            self._prompts.append(
-                Prompt(index=len(self._prompts), prompt=asked, max_tokens=limit, id=name, extra=extra)
-            )
+            self._prompts.append(Prompt(index=len(self._prompts), prompt=asked, max_tokens=limit, id=name, extra=extra))
         if not self._prompts:
             why = ", ".join(f"{count} of {reason}" for reason, count in dropped.items()) or "it is empty"
             raise UsageError(f"--prompts {path}: no usable conversation in it ({why})")

@@ -1,8 +1,8 @@
 """Made-up text of so many words, decided by a seed text alone and cheap to make: 8,000 words take some ten microseconds.
 
 Text is put together from verses of 64 words, picked by the bytes of an extendable hash (SHAKE-128), which is the same in
-every process and version of Python. A longer text from one seed begins with the shorter one, so a shared prefix of any length
-is one seed.
+every process and version of Python. A longer text from one seed begins with the shorter one, so a shared prefix of any
+length is one seed.
 """
 
 from __future__ import annotations

@@ -49,7 +49,8 @@ def test_chosen_it_is_judged_jointly_with_the_latency_limits(tmp_path: Path) -> 
         "quality", 80, 20, 10, 0,
     )  # fmt: skip
     assert found.generator.lag_bound_ms == 5.0  # quality is no millisecond
-    assert [(d.name, d.detail) for d in found.verdict.failing_dimensions][0] == ("quality", "20 of 80 not passed")
+    worst = found.verdict.failing_dimensions[0]
+    assert (worst.name, worst.detail) == ("quality", "20 of 80 not passed")
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ class HeldServer:
     waiting: list[tuple[StreamRequest, Event]] = field(default_factory=list)
     at_once: bool = False
     clock_steps: int = 0
+    keep_text: bool = False
     arrived: Event = field(default_factory=Event)
 
     def stream(self, request: StreamRequest, *, deadline_s: float) -> Reply:
@@ -36,7 +37,7 @@ class HeldServer:
                 return Reply(outcome=Outcome.TIMEOUT, sent_ns=sent, end_ns=self.clock.now_ns(), error="deadline")
         except Cancelled:
             return Reply(outcome=Outcome.CANCELLED, sent_ns=sent, end_ns=self.clock.now_ns(), error="cancelled")
-        return Reply(outcome=Outcome.OK, sent_ns=sent, end_ns=self.clock.now_ns())
+        return Reply(outcome=Outcome.OK, sent_ns=sent, end_ns=self.clock.now_ns(), text="said")
 
     def await_requests(self, count: int) -> None:
         while len(self.waiting) < count:

@@ -48,7 +48,8 @@ class ForwardProxy:
             method, where, _ = head.split(b"\r\n")[0].decode().split(" ")
             url = urlsplit(f"//{where}" if method == "CONNECT" else where)
             # Whatever the name, the server is on this machine: a proxy has a resolver of its own.
-            with gevent_socket.create_connection(("127.0.0.1", url.port or 80)) as server:
+            with gevent_socket.socket() as server:
+                server.connect(("127.0.0.1", url.port or 80))
                 if method == "CONNECT":
                     client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n" + rest)
                 else:

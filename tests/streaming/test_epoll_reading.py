@@ -88,32 +88,6 @@ def test_a_reply_costs_one_switch_however_many_reads_it_takes(switches: dict[Any
     assert switches[request] == 2  # its start, and the end of the reply
 
 
-def test_a_reset_among_many_touches_only_itself() -> None:
-    go_on, waiting = Event(), []
-
-    def script(peer: Peer) -> None:
-        number = len(waiting)
-        waiting.append(peer)
-        peer.request()
-        peer.send(GOOD[:200])
-        go_on.wait()
-        if number % 50 == 7:
-            peer.reset()
-            return
-        peer.send(GOOD[200:])
-        peer.wait_closed()
-
-    with serving(script) as server:
-        one = client(server.url())
-        jobs = [gevent.spawn(one.stream, ASK, deadline_s=15) for _ in range(200)]
-        while len(waiting) < 200 or len(reading_of(one)._streams) < 200:
-            gevent.sleep(0.01)
-        go_on.set()
-        outcomes = sorted(str(job.get().outcome) for job in jobs)
-        one.close()
-    assert outcomes == ["connection_lost"] * 4 + ["ok"] * 196
-
-
 def test_an_error_of_ours_in_one_stream_is_raised_there_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
     go_on, asked = Event(), Event()
     with serving(held(go_on, asked)) as server:

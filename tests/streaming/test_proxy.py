@@ -266,6 +266,7 @@ def test_the_url_of_a_proxy() -> None:
     assert Proxy.parse("HTTP://Proxy:80/").url == "http://proxy:80"
     assert Proxy.parse("http://[::1]:3128", "a:b") == Proxy("::1", 3128, "a:b")
     assert Proxy.parse("http://[::1]:3128", "a:b").url == "http://[::1]:3128"
+    assert repr(Proxy.parse("http://proxy:3128", "a:b")) == "Proxy(http://proxy:3128)"
 
 
 @pytest.mark.parametrize(

@@ -435,3 +435,23 @@ def test_a_generator_that_cannot_send() -> None:
     full = why(Outcome.GENERATOR_ERROR, "out of sockets: Too many open files")
     assert cause(full) == "the load generator could not send the request"
     assert "ulimit -n" in remedy(full)
+
+
+# A proxy between
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said", "status"),
+    [
+        (Outcome.CONNECT_ERROR, "no connection to the proxy: 10.0.0.1:3128: Connection refused", None),
+        (Outcome.CONNECT_ERROR, "the proxy p:3128 opens no tunnel to 10.0.0.7:8000: HTTP 403: only port 443", None),
+        (Outcome.GENERATOR_ERROR, "cannot resolve the proxy p: Name or service not known", None),
+        (Outcome.HTTP_ERROR, "HTTP 407 (the proxy wants user:password in the environment variable X)", 407),
+    ],
+)
+def test_a_proxy_that_is_in_the_way_is_not_taken_for_the_server(
+    outcome: Outcome, said: str, status: int | None
+) -> None:
+    text = why(outcome, said, status)
+    assert cause(text) == "there is no way through the proxy"
+    assert remedy(text).startswith("Check --proxy and that the proxy may reach 10.0.0.7:8000; ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from llm_locust.users.checks import CHECKS, make_check, parse_quality
 from llm_locust.workload import Prompt
 
 
-def verdict(quality: str, text: str | None, expected: str | None = None) -> bool | None:
+def verdict(quality: str, text: str | None, expected: Any = None) -> bool | None:
     prompt = Prompt(index=0, prompt="ask", max_tokens=8, expected=expected)
     return make_check(parse_quality(quality))(prompt, Reply(outcome=Outcome.OK, text=text))
 
@@ -82,10 +83,19 @@ def test_a_schema_is_never_fetched_from_anywhere(tmp_path: Path) -> None:
         ("Paris", "Lyon", False),
         (None, "Lyon", None),
         ("", "Lyon", None),
+        (42, "It is 42.", True),
+        (4, "It is 42.", False),
+        (True, "TRUE", True),
+        (["Paris", "Lyon"], "lyon!", True),
+        (["Paris", "Lyon"], "Nice", False),
+        ([], "Lyon", None),
+        ({"city": "Bern"}, '{ "city": "Bern" }', True),
+        ({"city": "Bern"}, '{"city": "Basel"}', False),
+        ({"city": "Bern"}, "Bern", False),
     ],
 )
 def test_the_expected_answer_is_found_as_whole_words_however_written(
-    expected: str | None, text: str, passes: bool | None
+    expected: Any, text: str, passes: bool | None
 ) -> None:
     assert verdict("expected", text, expected) is passes
 

@@ -126,14 +126,14 @@ def test_a_log_of_ones_own_sends_its_own_requests(tmp_path: Path) -> None:
     assert (second.messages, second.prompt, second.max_tokens) == (messages, None, 5)
     assert (second.session, second.turn) == ("a", 2)
     assert (third.max_tokens, third.session, third.turn, third.input_tokens) == (99, None, None, None)
-    assert workload.facts.kind == "representative"
+    assert (workload.facts.kind, workload.facts.prompts) == ("representative", 3)
     again = workload.prompt(3)
     assert (again.text, again.session) == ("once upon", "a#1")  # there is no other text to send
 
 
 def test_made_up_text_is_called_synthetic_and_says_where_its_lengths_are_from() -> None:
     facts = prompts(AZURE).facts
-    assert (facts.kind, facts.name) == ("synthetic", "azure-trace")
+    assert (facts.kind, facts.name, facts.prompts) == ("synthetic", "azure-trace", None)  # as many as anybody asks for
     assert "azure_code.csv" in facts.source
     assert "made-up" in facts.source
 
