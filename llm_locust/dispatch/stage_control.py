@@ -349,7 +349,7 @@ class StageControl:
             before = int(np.count_nonzero(self._plan.phase < PHASES.index("cooldown")))
             due = [place for place in range(before, len(self._plan)) if self._was_due(place)]
             self._write_plan(self._plan, due)
-            self.record.planned = before + len(due) + sum(done.follow_ups for done in self._done.values())
+            self.record.planned = before + len(due)
         else:
             self.record.planned = sum(worker.taken or 0 for worker in self._workers.values())
 
