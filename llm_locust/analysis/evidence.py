@@ -100,7 +100,7 @@ def evidence_record(
         workload_name=manifest.workload.name or None,
         workload_kind=manifest.workload.kind,
         dataset_source=manifest.workload.source or None,
-        workload_sha256=manifest.workload.sha256,
+        workload_sha256=manifest.workload.sha256 or None,
         slices=[part.name for part in stage.slices],
         arrival_mode=stage.mode,
         arrival_process=stage.arrivals,
@@ -119,19 +119,19 @@ def evidence_record(
         output_tokens_max=_tokens(stage, "output_tokens_max"),
         output_tokens_sources=stage.token_sources | ({"missing": uncounted} if uncounted else {}),
         cold_share=stage.cold.share if stage.cold is not None else stated_cold,
-        success_criterion=f"a finish reason, output and no error within {manifest.deadline_s:g} s",
+        success_criterion=_success(manifest),
         warmup_requests=stage.warmup_requests,
         measured_requests=stage.measured,
         test_minutes=None if run.end_ns is None else (run.end_ns - run.start_ns) / NS_PER_S / 60,
         seconds_method=stage.seconds_method,
         deadline_s=manifest.deadline_s,
-        drain_policy=DRAIN_POLICY,
+        drain_policy=DRAIN_POLICY if manifest.transcribed is None else None,
         percentile_method=PERCENTILE_METHOD,
         planned=stage.planned,
         attempted=stage.attempted,
         not_sent=stage.not_sent,
         lost=stage.lost,
-        dispatched=stage.dispatched,
+        dispatched=stage.dispatched if manifest.transcribed is None else None,
         sent=stage.sent,
         successful_requests=stage.successful,
         failed_requests=stage.failed,
@@ -186,7 +186,9 @@ def evidence_record(
         result_strength=stage.verdict.strength,
         verdict=stage.verdict.sentence,
         failing_dimensions=stage.verdict.failing_dimensions,
-        generator=RecordGenerator(valid=stage.generator.valid, reasons=stage.generator.reasons),
+        generator=None
+        if manifest.transcribed is not None
+        else RecordGenerator(valid=stage.generator.valid, reasons=stage.generator.reasons),
         server_changes=stage.server_changes,
         rounds=_valid_rounds(summary, stage),
         evidence_grade="partial",  # until the record is there to be graded
@@ -196,8 +198,18 @@ def evidence_record(
         **seen,
         **known,
     )
-    record.evidence_grade, record.evidence_grade_reasons = grade(record)
+    if manifest.transcribed is not None:
+        record.evidence_grade = "transcribed"
+        record.evidence_grade_reasons = [f"the figures are those of a file of {manifest.transcribed.tool}"]
+    else:
+        record.evidence_grade, record.evidence_grade_reasons = grade(record)
     return record
+
+
+def _success(manifest: Manifest) -> str:
+    if manifest.transcribed is not None:
+        return f"what {manifest.transcribed.tool} counted as a success"
+    return f"a finish reason, output and no error within {manifest.deadline_s:g} s"
 
 
 def _telemetry(stage: StageSummary) -> StageTelemetry:

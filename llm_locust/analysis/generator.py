@@ -38,6 +38,12 @@ def lag_bound_ms(slo: dict[str, float]) -> float:
     return max(MIN_LAG_BOUND_MS, LAG_SHARE_OF_LIMIT * min(limits, default=0.0))
 
 
+def unseen_generator(tool: str, slo: dict[str, float]) -> GeneratorHealth:
+    """Of a stage that another tool sent: nobody knows."""
+    reason = f"{tool} sent the requests, and its file does not tell how late"
+    return GeneratorHealth(valid=False, reasons=[reason], lag_bound_ms=lag_bound_ms(slo))
+
+
 def mask_not_lost(rows: pd.DataFrame, in_batch: Bools) -> pd.Series[bool]:
     """Of the batch, the arrivals that have a terminal row."""
     return rows["outcome"][in_batch] != Outcome.LOST

@@ -17,12 +17,13 @@ from llm_locust.analysis.boundary import (
 )
 from llm_locust.analysis.figures import summarise_stage
 from llm_locust.analysis.gaps import Us
+from llm_locust.analysis.generator import unseen_generator
 from llm_locust.analysis.points import Point, point_summary, points
 from llm_locust.analysis.run_telemetry import NOTHING_SEEN, RunSeen, StageSeen, says_anything
 from llm_locust.analysis.server_facts import server_changes
 from llm_locust.analysis.verdict import judge_stage
 from llm_locust.analysis.words import number, percent
-from llm_locust.records import Manifest, Requirements
+from llm_locust.records import Manifest, Requirements, Transcribed
 from llm_locust.records.gates import GateSpec, format_gate
 from llm_locust.records.slo import latency_limits
 from llm_locust.records.summary import (
@@ -82,6 +83,9 @@ def judge_run(
     for stage in stages:
         stage.server, stage.device = seen.stages.get((stage.stage, stage.round), StageSeen())
         stage.server_changes = changes
+        if manifest.transcribed is not None:
+            stage.transcribed_from = manifest.transcribed.tool
+            stage.generator = unseen_generator(manifest.transcribed.tool, slo)
     summary = RunSummary(
         run_id=manifest.run_id,
         state=manifest.state,
@@ -90,6 +94,7 @@ def judge_run(
         host=manifest.host,
         model=manifest.model,
         synthetic_engine=manifest.synthetic_engine,
+        transcribed=manifest.transcribed,
         workload=manifest.workload.name,
         workload_kind=manifest.workload.kind,
         workload_sha256=manifest.workload.sha256,
@@ -280,6 +285,8 @@ def limitations(summary: RunSummary) -> list[str]:
     ]
     if summary.workload_kind == "synthetic":
         found.append("The workload is synthetic: it supports no capacity conclusion.")
+    if summary.transcribed is not None:
+        found += transcription(summary.transcribed)
     if leavings := sum(stage.planned_leavings for stage in stages):
         found.append(
             f"{leavings} measured requests were dropped by their clients as --cancel planned; they are cancelled and count "
@@ -305,6 +312,16 @@ def limitations(summary: RunSummary) -> list[str]:
     if any(stage.token_sources.get("events") for stage in stages):
         found.append("Some output tokens were counted as stream events, for want of a usage report by the server.")
     return found
+
+
+def transcription(of: Transcribed) -> list[str]:
+    """What is not known of requests that another tool sent."""
+    version = f" {of.version}" if of.version else ""
+    source = f"Transcribed from the file {of.file} of {of.tool}{version} (SHA-256 {of.sha256[:12]})"
+    return [
+        f"{source}: whether its load generator kept to its plan is not known, so no stage passes or fails.",
+        *of.lacks,
+    ]
 
 
 def _of_the_server(stages: list[StageSummary]) -> list[str]:

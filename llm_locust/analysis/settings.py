@@ -214,7 +214,7 @@ def _table(manifest: Manifest, summary: RunSummary) -> dict[str, Any]:
         "gates": sorted(manifest.gates) or "the defaults",
         "quality": manifest.quality or "no check",
         "cancel": manifest.cancel or "nobody leaves",
-        "deadline": f"{number(manifest.deadline_s)} s",
+        "deadline": "not known" if manifest.deadline_s is None else f"{number(manifest.deadline_s)} s",
         "max_in_flight": manifest.max_in_flight or "no cap",
         "streaming": manifest.streaming,
         "tls_verified": manifest.tls_verified,

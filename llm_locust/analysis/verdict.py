@@ -46,6 +46,8 @@ def judge_stage(stage: StageSummary, chosen: Sequence[GateSpec] = ()) -> StageVe
         return verdict("not_run", "not run: no arrival was due")
     if stage.measured == 0 and stage.interrupted is not None:
         return verdict("undetermined", f"interrupted ({stage.interrupted}) before anything was measured")
+    if stage.transcribed_from is not None:
+        return verdict("undetermined", _transcribed(stage.transcribed_from, gates, failing))
     voided = [] if stage.generator.valid else ["generator-limited: " + "; ".join(stage.generator.reasons)]
     if stage.server_changes:
         voided.append("not the same server from start to end of the run: " + "; ".join(stage.server_changes))
@@ -67,6 +69,18 @@ def judge_stage(stage: StageSummary, chosen: Sequence[GateSpec] = ()) -> StageVe
         strength = "signed" if all(gate.signed for gate in asked) else "candidate"
         found = verdict("pass", _shown(stage, gates), strength)
     return _with_needs(stage, asked, found)
+
+
+def _transcribed(tool: str, gates: list[Gate], failing: list[FailingDimension]) -> str:
+    """What the gates say of rows that another tool's load generator made."""
+    asked = [gate for gate in gates if gate.applicable]
+    if any(gate.passed is False for gate in asked):
+        shown = "by its rows it fails: " + "; ".join(f"{d.name}: {d.detail}" for d in failing)
+    elif any(gate.passed is None for gate in asked):
+        shown = "by its rows it cannot be told: " + _undetermined(asked)
+    else:
+        shown = "by its rows every gate holds"
+    return f"transcribed from {tool}, whose load generator was not seen, so neither pass nor fail; {shown}"
 
 
 def _with_needs(stage: StageSummary, asked: list[Gate], found: StageVerdict) -> StageVerdict:

@@ -22,8 +22,8 @@ class Window(NamedTuple):
     end_ns: int
     method: str
     """``window``; ``window_cut_short`` when the stage ended before its time; ``window_until_stopped`` for a closed loop
-    without a set length; ``trace_slice`` for a replay; of a stage of N requests ``planned_time_of_last_arrival``, or, of a
-    closed loop, ``first_sent_to_last_end``."""
+    without a set length; ``trace_slice`` for a replay; of a stage of N requests ``planned_time_of_last_arrival``, or, where
+    nothing was planned (a closed loop, another tool's file), ``first_sent_to_last_end``."""
 
     @property
     def seconds(self) -> float:
@@ -44,7 +44,8 @@ def measured_window(stage: StageManifest, rows: pd.DataFrame) -> Window | None:
         end = stage.arrivals_end_ns or stage.end_ns or _last_seen_ns(rows)
     if end is None or end <= start:
         return None
-    if stage.interrupted is None and stage.spec.requests is not None and stage.spec.mode == "closed":
+    whole = stage.interrupted is None and stage.spec.requests is not None and stage.end_ns is not None
+    if whole and (stage.spec.mode == "closed" or stage.window_end_ns is None):
         return _first_sent_to_last_end(rows)
     return Window(start, end, _method(stage))
 
@@ -60,7 +61,7 @@ def _method(stage: StageManifest) -> str:
 
 
 def _first_sent_to_last_end(rows: pd.DataFrame) -> Window | None:
-    """N requests of a closed loop: there is no other time than theirs."""
+    """N requests of which nobody planned when: a closed loop, or another tool's. There is no other time than theirs."""
     measured = rows[rows["phase"] == "measure"]
     first, last = measured["sent_ns"].min(), measured["end_ns"].max()
     if pd.isna(first) or pd.isna(last) or last <= first:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,14 +113,14 @@ def _rule(host: str | None, options: Any, completions: bool) -> TokenRule:
         except CannotCount as why:
             raise UsageError(f"{host} cannot count tokens: {why}. Give --tokenizer estimate, or a file") from None
 
-    def count(text: str) -> int:
+    def tokens(text: str) -> Sequence[object]:
         body: dict[str, Any] = {} if model is None else {"model": model}
         body |= {"prompt": text} if completions else {"messages": [{"role": "user", "content": text}]}
-        return tokenizer.count(body)
+        return tokenizer.tokens(body)
 
     try:
         return calibrate(
-            count, source="file" if isinstance(tokenizer, FileTokenizer) else "server", counted_by=tokenizer.counted_by
+            tokens, source="file" if isinstance(tokenizer, FileTokenizer) else "server", counted_by=tokenizer.counted_by
         )
     except (NotAdditive, CannotCount) as why:
         raise UsageError(f"{tokenizer.counted_by}: {why}. Give --tokenizer estimate") from None

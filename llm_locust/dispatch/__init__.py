@@ -5,6 +5,7 @@ from llm_locust.dispatch.controller import FromWorker, ProgressSink, RunControll
 from llm_locust.dispatch.link import Link
 from llm_locust.dispatch.messages import Prepared, Progress, Rows, StageDone
 from llm_locust.dispatch.pinned import PinnedUsers
+from llm_locust.dispatch.planning import as_workers_read_it
 from llm_locust.dispatch.roster import Roster
 from llm_locust.dispatch.stage_control import StageControl
 from llm_locust.dispatch.worker import WorkerAgent
@@ -25,4 +26,5 @@ __all__ = [
     "StageControl",
     "StageDone",
     "WorkerAgent",
+    "as_workers_read_it",
 ]

@@ -17,6 +17,7 @@ from llm_locust.dispatch.bounds import Bounds
 from llm_locust.dispatch.collector import Collector
 from llm_locust.dispatch.link import Link
 from llm_locust.dispatch.messages import CloseRun, Prepared, Progress, Rows, StageDone
+from llm_locust.dispatch.planning import as_workers_read_it
 from llm_locust.dispatch.roster import Roster
 from llm_locust.dispatch.row_file import RowFile
 from llm_locust.dispatch.stage_control import StageControl, WorkerLost
@@ -191,7 +192,7 @@ class RunController:
             for number, template in enumerate(self._stages):
                 if self._stop_reason is not None:
                     break
-                spec = msgspec.structs.replace(template, stage=number, first_index=next_index)
+                spec = as_workers_read_it(msgspec.structs.replace(template, stage=number, first_index=next_index))
                 if self._control is not None and self._control.broken is not None:
                     self._before_retry()
                 self._before_stage(spec)

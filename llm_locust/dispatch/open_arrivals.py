@@ -73,7 +73,7 @@ class OpenArrivals:
             if stage.cutoff_ns is None and planned > run.clock.now_ns():
                 unyielded = 0
                 pacer.wait_until(planned - run.clock.anchor_ns, stage.cutoff_moved)
-            if stage.cutoff_ns is not None:
+            if self._is_withdrawn(planned):
                 self._withdraw_from(position)
                 return
             record = self._record(position, planned)
@@ -83,16 +83,24 @@ class OpenArrivals:
             if unyielded % _CATCH_UP == 0:
                 give_way()
 
+    def _is_withdrawn(self, planned_ns: int) -> bool:
+        """Whether an arrival is not taken up any more.
+
+        At the regular end of a stage, one that came due before it still is, however late: this process may have been
+        stopped meanwhile, or be too slow for the rate. Its lateness has to show, and its row must not be missing.
+        """
+        cutoff_ns = self._stage.cutoff_ns
+        return cutoff_ns is not None and (self._stage.end_reason is not None or planned_ns > cutoff_ns)
+
     def _withdraw_from(self, position: int) -> None:
-        """Arrivals ended early: planned warm-up and window arrivals are accounted for, cool-down ones never were due."""
+        """Arrivals have ended: planned warm-up and window arrivals are accounted for, cool-down ones never were due."""
         stage = self._stage
-        if stage.end_reason is None:
-            return
         for later in range(position, len(self._offsets)):
             if PHASES[self._phases[later]] == "cooldown":
                 break
             stage.taken += 1
-            stage.not_sent(self._record(later, stage.start_ns + self._offsets[later]), stage.end_reason)
+            record = self._record(later, stage.start_ns + self._offsets[later])
+            stage.not_sent(record, stage.end_reason or "arrivals had ended before it was due")
 
     def _record(self, position: int, planned_ns: int) -> RequestRecord:
         stage = self._stage

@@ -43,7 +43,11 @@ logger = logging.getLogger(__name__)
 
 PROGRESS_S = 0.5
 MASTER_SILENT_S = 15
-"""Heartbeats come every second; after this long without one a quitting worker finishes by itself."""
+"""Heartbeats come every second; after this long without one a worker sends nothing more, and finishes by itself."""
+LOOKS = 4
+"""So many reports in a row must find it silent: a process that was stopped itself, or whose wall clock was stepped, finds
+an old heartbeat first, and a new one within a second."""
+MASTER_GONE = "the master went away"
 UPLOAD_S = 60
 """The longest wait for the master to acknowledge rows; they are in the worker's own file anyway."""
 
@@ -101,13 +105,18 @@ class WorkerAgent:
             self._stage_changed.wait(1.0)
             gevent.sleep(0)
 
-    def finish_before_quitting(self) -> None:
-        """Called as this process quits: let the master end the stage in order, or end it alone if the master is gone."""
+    def finish_before_quitting(self) -> bool:
+        """Called as this process quits: let the master end the stage in order, or end it alone if the master is gone.
+
+        Returns:
+            Whether the run was ended by the master: ``False`` when there was one, and nobody is left to judge it.
+        """
         while not self._closed.wait(1.0):
             if self._master_silent_s() > MASTER_SILENT_S:
                 logger.warning("the master is silent: finishing without it")
                 self._finish_alone()
-                return
+                return False
+        return True
 
     @property
     def busy(self) -> bool:
@@ -152,6 +161,8 @@ class WorkerAgent:
         if error is None and self._run is None:
             error = f"worker {self._index} knows of no run: it joined too late"
         if self._run is not None and error is None:
+            if self._stage is not None and not self._stage.over.is_set():  # given up as lost, and here again
+                self._stage.end_arrivals("the next stage began")
             try:
                 addresses = self._run.client.resolve()
                 self._stage = StageRun(self._run, order)
@@ -197,9 +208,13 @@ class WorkerAgent:
         if run is None:
             return
         monitor, collector = LoopMonitor(), QuietCollector()
+        silent = 0
         try:
             while not stage.over.wait(PROGRESS_S):
                 self._link.send(stage.progress(*monitor.take()))
+                silent = silent + 1 if self._master_silent_s() > MASTER_SILENT_S else 0
+                if silent == LOOKS:  # it has given this worker up by now, or is no more
+                    stage.end_arrivals(MASTER_GONE)
             run.recorder.wait_shipped(UPLOAD_S)
             self._link.send(stage.progress(*monitor.take()))
             self._link.send(
@@ -221,6 +236,8 @@ class WorkerAgent:
         self._stage_changed.clear()
 
     def _close_run(self) -> None:
+        if self._stage is not None and not self._stage.over.is_set():  # as above: nobody waits for it any more
+            self._stage.cancel()
         if self._run is not None:
             self._run.recorder.close()
             self._run.client.close()
@@ -230,7 +247,7 @@ class WorkerAgent:
     def _finish_alone(self) -> None:
         stage, run = self._stage, self._run
         if stage is not None and run is not None:
-            stage.end_arrivals("the master went away")
+            stage.end_arrivals(MASTER_GONE)
             if not stage.over.wait(run.spec.deadline_s):
                 stage.cancel()
                 stage.over.wait(5)

@@ -11,7 +11,7 @@ import msgspec
 from locust.env import Environment
 from locust.runners import MasterRunner
 
-from llm_locust.dispatch import RequestBuilder
+from llm_locust.dispatch import RequestBuilder, as_workers_read_it
 from llm_locust.plugin.interrupts import say
 from llm_locust.plugin.options import RunOptions
 from llm_locust.plugin.run_setup import user_choices
@@ -228,7 +228,7 @@ def _listed_by_a_person(shape: StageShape, options: RunOptions) -> list[StageSpe
         raise UsageError(
             f"the shape {type(shape).__name__} yields {wrong!r}, which is no stage: yield options.open_stage(RATE)"
         )
-    return stages
+    return list(map(as_workers_read_it, stages))
 
 
 def _where(error: Exception) -> str:

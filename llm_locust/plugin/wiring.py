@@ -162,7 +162,7 @@ class Plugin:
         self._being_stopped = True
         if controller is None or judged.is_set():
             return
-        controller.interrupt("stopped before its end")
+        controller.interrupt("stopped before its end" if self._link.clients() else "its last worker went away")
         while not judged.is_set():
             try:
                 judged.wait()
@@ -177,10 +177,10 @@ class Plugin:
     def quitting(self) -> None:
         """The process is about to end: the run is ended in order first, by the master, which has the say."""
         if isinstance(self._runner, WorkerRunner):
-            if self._agent is not None:
-                self._agent.finish_before_quitting()
+            ended = self._agent is None or self._agent.finish_before_quitting()
             if self._environment.process_exit_code is None:
-                self._environment.process_exit_code = 0  # failed requests are a result, not a failure of the worker
+                # Failed requests are a result, not a failure of the worker; a run that lost its master is undecided.
+                self._environment.process_exit_code = 0 if ended else UNDECIDED_EXIT
         else:
             self.test_stopping()
 

@@ -132,7 +132,7 @@ class _Counting:
         if self.tokenizer is None:
             return None
         try:
-            return self.tokenizer.count(self._builder.whole_body(prompt))
+            return len(self.tokenizer.tokens(self._builder.whole_body(prompt)))
         except CannotCount:
             return None
 
@@ -142,7 +142,7 @@ class _Counting:
             return _estimate(self.why_not)
         source: Any = "file" if isinstance(self.tokenizer, FileTokenizer) else SERVER
         try:
-            rule = calibrate(self._count_text, source=source, counted_by=self.tokenizer.counted_by)
+            rule = calibrate(self._tokens_of, source=source, counted_by=self.tokenizer.counted_by)
         except (NotAdditive, CannotCount) as why:
             if self._asked == AUTO:
                 return _estimate(f"{self.tokenizer.counted_by}: {why}")
@@ -151,7 +151,7 @@ class _Counting:
             rule = self._with_template(rule)
         if isinstance(estimated, ShareGPTFile):
             texts = [estimated.prompt(index).text for index in range(min(SAMPLED_TEXTS, estimated.facts.prompts or 0))]
-            tokens = sum(max(self._count_text(text) - rule.overhead, 1) for text in texts)
+            tokens = sum(max(len(self._tokens_of(text)) - rule.overhead, 1) for text in texts)
             rule = msgspec.structs.replace(rule, characters_per_token=round(sum(map(len, texts)) / tokens, 4))
         return rule
 
@@ -178,9 +178,9 @@ class _Counting:
             self.why_not = str(why)
             return None
 
-    def _count_text(self, text: str) -> int:
+    def _tokens_of(self, text: str) -> Sequence[object]:
         assert self.tokenizer is not None
-        return self.tokenizer.count(self._builder.whole_body(_prompt(text)))
+        return self.tokenizer.tokens(self._builder.whole_body(_prompt(text)))
 
     def _with_template(self, rule: TokenRule) -> TokenRule:
         """A file knows no chat template: what it adds is the difference to the usage of one small request."""

@@ -9,6 +9,7 @@ from llm_locust.records.manifest import (
     Requirements,
     StageManifest,
     StageWorker,
+    Transcribed,
     WorkloadFacts,
 )
 from llm_locust.records.outcomes import PLANNED_LEAVING, UNATTEMPTED, Outcome
@@ -41,6 +42,7 @@ __all__ = [
     "StageManifest",
     "StageSpec",
     "StageWorker",
+    "Transcribed",
     "UsageError",
     "WorkloadFacts",
     "encode_plan_rows",

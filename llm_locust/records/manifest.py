@@ -100,6 +100,19 @@ class WorkloadFacts(msgspec.Struct, kw_only=True):
     """What else is worth knowing, as sentences."""
 
 
+class Transcribed(msgspec.Struct, frozen=True, kw_only=True):
+    """Another tool sent the requests; the rows are what its result file says of them."""
+
+    tool: str
+    version: str | None = None
+    file: str
+    """The name of the file."""
+    sha256: str
+    """Of its bytes."""
+    lacks: list[str] = []
+    """What the file does not say and is null here, or says in another way, as sentences."""
+
+
 class Requirements(msgspec.Struct, frozen=True, kw_only=True):
     """What the run must show, or its exit code is 3. Fixed before load, or given to ``llm-locust gate`` afterwards."""
 
@@ -132,7 +145,8 @@ class Manifest(msgspec.Struct, kw_only=True):
     """The options of this project as given, without secrets."""
     command: list[str] = []
     seed: int
-    deadline_s: float
+    deadline_s: float | None
+    """``None`` only where another tool sent the requests and does not say."""
     max_in_flight: int | None = None
     streaming: bool = True
     proxy: str | None = None
@@ -162,6 +176,8 @@ class Manifest(msgspec.Struct, kw_only=True):
     requirements: Requirements = msgspec.field(default_factory=lambda: Requirements())
     workload: WorkloadFacts
     stages: list[StageManifest] = []
+    transcribed: Transcribed | None = None
+    """``None``: this project sent the requests itself."""
 
     def save(self, path: Path) -> None:
         """Write atomically: a reader sees the old manifest or the new one, never half of one."""

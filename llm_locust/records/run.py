@@ -38,6 +38,8 @@ class TokenRule(msgspec.Struct, frozen=True, kw_only=True):
     """... and at the beginning of a message."""
     overhead: int = 0
     """Tokens of a request beyond its text: chat template, system prompt, marks of beginning and end."""
+    ahead: int = 0
+    """... those of them that come before its text, and so are shared by all prompts; at most ``overhead``."""
     characters_per_token: float = 4.0
     """Of a file's own texts; the rule of thumb for English where nobody has counted."""
 

@@ -76,6 +76,16 @@ class RunFolder:
         """``report.md``."""
         return self.path / "report.md"
 
+    @property
+    def worksheet_csv(self) -> Path:
+        """``worksheet.csv``: a row per stage and burst, for a spreadsheet."""
+        return self.path / "worksheet.csv"
+
+    @property
+    def worksheet_md(self) -> Path:
+        """``worksheet.md``: the same rows, for reading."""
+        return self.path / "worksheet.md"
+
     def worker_csv(self, worker: int, *, issued: bool = False, shipped: bool = False) -> Path:
         """The request (or issued) rows of one worker, its own copy or the master's."""
         return self.requests_dir / f"worker-{worker}{'.issued' if issued else ''}{'.shipped' if shipped else ''}.csv"

@@ -169,6 +169,8 @@ class StageSummary(BatchFigures, kw_only=True):
     concurrency: int | None
     """Of a closed loop; an open stage has its observed ``peak_in_flight``."""
     interrupted: str | None = None
+    transcribed_from: str | None = None
+    """The tool that sent the requests; its load generator was not seen, so there is neither pass nor fail."""
 
     # The whole stage, warm-up and cool-down included.
     planned: int

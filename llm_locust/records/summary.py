@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from llm_locust.records.diagnosis import Finding
 from llm_locust.records.errors import UsageError
 from llm_locust.records.figures import (
     DeadlineFigures,
@@ -27,7 +28,7 @@ from llm_locust.records.figures import (
     StallFigures,
     figure,
 )
-from llm_locust.records.manifest import SCHEMA_VERSION
+from llm_locust.records.manifest import SCHEMA_VERSION, Transcribed
 from llm_locust.records.server_figures import CountDifference
 from llm_locust.records.stage_summary import (
     BatchFigures,
@@ -49,6 +50,7 @@ __all__ = [
     "ErrorCount",
     "FailingDimension",
     "Figure",
+    "Finding",
     "Gate",
     "GeneratorHealth",
     "InFlightTrend",
@@ -179,10 +181,13 @@ class RunSummary(msgspec.Struct, kw_only=True):
     host: str
     model: str | None = None
     synthetic_engine: bool = False
+    transcribed: Transcribed | None = None
+    """Another tool sent the requests; ``None``: this project did."""
     workload: str
     workload_kind: str
     workload_sha256: str
-    deadline_s: float
+    deadline_s: float | None
+    """``None`` where another tool sent the requests and does not say."""
     max_in_flight: int | None = None
     command: list[str] = []
     slo: dict[str, float] = {}
@@ -214,6 +219,8 @@ class RunSummary(msgspec.Struct, kw_only=True):
     telemetry_notes: list[str] = []
     """What to know of the files of samples: where their times come from, what is missing."""
     stages: list[StageSummary] = []
+    findings: list[Finding] = []
+    """What the figures point to, with what shows it and what to vary next; empty when no rule found its symptom."""
     limitations: list[str] = []
 
     def save(self, path: Path) -> None:

@@ -43,7 +43,7 @@ def difference_words(name: str, of: FigureDifference) -> str:
         return NOT_MEASURED
     said = _signed(name, of.difference)
     if of.relative is not None and name not in _SHARES:
-        said += f" ({'+' if of.relative >= 0 else '-'}{number(abs(of.relative) * 100, 2)} %)"
+        said += f" ({_signed('', of.relative * 100)} %)"
     if of.interval is None:
         return f"{said}; no interval: {of.reason}"
     low, high = _signed(name, of.interval.low), _signed(name, of.interval.high)
@@ -60,7 +60,7 @@ def value_words(name: str, value: Figure) -> str:
 def _signed(name: str, value: float) -> str:
     """A difference with its sign; of shares in percentage points."""
     size = f"{number(abs(value) * 100, 3)} points" if name in _SHARES else number(abs(value))
-    return f"{'-' if value < 0 else '+'}{size}"
+    return f"{'-' if value < 0 else '+' if value > 0 else ''}{size}"
 
 
 def _header(comparison: Comparison) -> list[str]:

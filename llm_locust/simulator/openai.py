@@ -1,4 +1,4 @@
-"""The OpenAI API as vLLM serves it: completions and chat over SSE, its error bodies; ``/tokenize`` in llama.cpp's form too."""
+"""The OpenAI API as vLLM serves it: completions and chat over SSE, its error bodies, ``/tokenize`` (llama.cpp's too)."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ vLLM (and SGLang) take ``{"model", "prompt"}`` or ``{"model", "messages"}`` and 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from llm_locust.records import UsageError
@@ -30,8 +30,8 @@ class Tokenizer(Protocol):
     counted_by: str
     """What counts, in words."""
 
-    def count(self, body: Mapping[str, Any]) -> int:
-        """The input tokens of a request with this body, template and all.
+    def tokens(self, body: Mapping[str, Any]) -> Sequence[object]:
+        """The input tokens of a request with this body, template and all; equal ones are equal.
 
         Raises:
             CannotCount: it cannot be told.
@@ -58,24 +58,24 @@ class ServerTokenizer:
             raise CannotCount(f"{TOKENIZE} answers in no form that is known")
         self.counted_by = f"the server's {TOKENIZE}"
 
-    def count(self, body: Mapping[str, Any]) -> int:
+    def tokens(self, body: Mapping[str, Any]) -> Sequence[object]:
         """The input tokens of a request with this body."""
         if self._vllm:
             asked = {name: body[name] for name in ("model", "prompt", "messages", *_TEMPLATE_FIELDS) if name in body}
-            count = self._ask(TOKENIZE, asked).get("count")
-            if not isinstance(count, int):
-                raise CannotCount(f"{TOKENIZE} names no count")
-            return count
+            return self._told(asked)
         text = body.get("prompt")
         if "messages" in body:
             asked = {name: body[name] for name in ("messages", *_TEMPLATE_FIELDS) if name in body}
             text = self._ask(APPLY_TEMPLATE, asked).get("prompt")
         if not isinstance(text, str):
             raise CannotCount("the body holds neither a prompt nor messages with a template")
-        tokens = _tokens(self._ask(TOKENIZE, {"content": text, "add_special": True, "parse_special": True}))
+        return self._told({"content": text, "add_special": True, "parse_special": True})
+
+    def _told(self, asked: Mapping[str, Any]) -> Sequence[object]:
+        tokens = _tokens(self._ask(TOKENIZE, asked))
         if tokens is None:
             raise CannotCount(f"{TOKENIZE} names no tokens")
-        return len(tokens)
+        return tokens
 
     def _ask(self, path: str, body: Mapping[str, Any], *, missing_ok: bool = False) -> dict[str, Any]:
         try:
@@ -116,10 +116,11 @@ class FileTokenizer:
             raise UsageError(f"--tokenizer {path}: not a tokenizer.json: {error}") from None
         self.counted_by = f"{path}, without chat template"
 
-    def count(self, body: Mapping[str, Any]) -> int:
+    def tokens(self, body: Mapping[str, Any]) -> Sequence[object]:
         """The tokens of the body's texts."""
         messages = body.get("messages")
         if not isinstance(messages, list):
-            return len(self._tokenizer.encode(str(body.get("prompt", ""))).ids)
+            found: list[int] = self._tokenizer.encode(str(body.get("prompt", ""))).ids
+            return found
         texts = (str(message.get("content", "")) for message in messages)
-        return sum(len(self._tokenizer.encode(text, add_special_tokens=False).ids) for text in texts)
+        return [token for text in texts for token in self._tokenizer.encode(text, add_special_tokens=False).ids]

@@ -25,17 +25,23 @@ class NotAdditive(Exception):
     """This tokenizer does not count words one by one, or knows too few of the pool's."""
 
 
-def calibrate(count: Callable[[str], int], *, source: Literal["server", "file"], counted_by: str) -> TokenRule:
+def calibrate(
+    tokens: Callable[[str], Sequence[object]], *, source: Literal["server", "file"], counted_by: str
+) -> TokenRule:
     """The rule of a tokenizer.
 
     Args:
-        count: the input tokens of a request with this text, everything around it included.
+        tokens: the input tokens of a request with this text, everything around it included.
         source: what kind of tokenizer it is.
         counted_by: ... in words.
 
     Raises:
         NotAdditive: lengths cannot be had by counting words.
     """
+
+    def count(text: str) -> int:
+        return len(tokens(text))
+
     # The pool is in the order of the alphabet: a few from all over it.
     tried = list(range(0, len(WORDS), len(WORDS) // OPENERS_TRIED))[:OPENERS_TRIED]
     alone = {place: count(WORDS[place]) for place in tried}
@@ -65,4 +71,13 @@ def calibrate(count: Callable[[str], int], *, source: Literal["server", "file"],
     counted = count(proof)
     if counted != base - 1 + PROOF_WORDS:
         raise NotAdditive(f"{PROOF_WORDS} words of one token each came to {counted - base + 1} tokens together")
-    return TokenRule(source=source, counted_by=counted_by, words=words, openers=openers, overhead=base - 1)
+    one, other = (tokens(WORDS[place]) for place in (openers[0], words[-1]))
+    ahead = next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), base - 1)
+    return TokenRule(
+        source=source,
+        counted_by=counted_by,
+        words=words,
+        openers=openers,
+        overhead=base - 1,
+        ahead=min(ahead, base - 1),
+    )

@@ -136,7 +136,7 @@ class MadeUpPrompts:
         if self._prefix is not None and first:
             place = self._prefix.group(unit(self._labels, "group", index))
             group = f"g{place}"
-            common = min(max(0, self._prefix.tokens(asked) - self._rule.overhead), words)
+            common = min(max(0, self._prefix.tokens(asked) - self._rule.ahead), words)
             shared = self._maker.text(f"{self._labels}/group/{place}", common, opens=True)
             words -= common
         own = self._maker.text(f"{self._labels}/{index}/{turn}", words, opens=not shared)

@@ -47,6 +47,12 @@ def test_the_workers_take_every_arrival_exactly_once(of: int) -> None:
     assert sorted(indices) == list(range(100, 110))
 
 
+def test_every_one_of_any_number_of_workers_makes_the_same_plan() -> None:
+    spec = burst(10, arrivals="poisson")
+    plans = [Bench(spec, rank=rank, of=of).stage.plan for of in (1, 2, 4, 8) for rank in range(of)]
+    assert len({plan.sha256 for plan in plans if plan is not None}) == 1
+
+
 def test_a_cap_holds_arrivals_back_in_order_and_the_wait_is_on_record() -> None:
     bench = Bench(burst(3), cap=1)
     bench.start()
@@ -104,6 +110,36 @@ def test_the_regular_end_of_a_cooldown_withdraws_what_was_not_due_yet() -> None:
     bench.stage.end_arrivals(None)
     bench.await_over()
     assert bench.outcomes() == {0: "ok"}
+
+
+def test_the_regular_end_finds_a_worker_that_was_stopped_and_what_was_due_still_goes_out_late() -> None:
+    bench = Bench(burst(3), at_once=True)
+    bench.stage.start(bench.clock.now_ns() - 10_000_000_000)
+    bench.stage.end_arrivals(None)  # before the first is taken up
+    bench.await_over()
+    assert bench.outcomes() == {0: "ok", 1: "ok", 2: "ok"}
+    for record in bench.rows.terminal:
+        assert record.planned_ns is not None
+        assert record.dispatched_ns is not None
+        assert record.dispatched_ns - record.planned_ns > 9_000_000_000
+
+
+def test_an_interrupt_that_finds_a_worker_late_sends_nothing_more() -> None:
+    bench = Bench(burst(3), at_once=True)
+    bench.stage.start(bench.clock.now_ns() - 10_000_000_000)
+    bench.stage.end_arrivals(None)
+    bench.stage.end_arrivals("stopped")
+    bench.await_over()
+    assert bench.outcomes() == {0: "not_sent", 1: "not_sent", 2: "not_sent"}
+
+
+def test_no_arrival_of_the_window_is_without_a_row_even_if_the_end_comes_before_it_was_due() -> None:
+    bench = Bench(burst(3, rate_rps=1.0, window_s=3.0), at_once=True)
+    bench.start()
+    bench.server.await_requests(1)
+    bench.stage.end_arrivals(None)
+    bench.await_over()
+    assert bench.outcomes() == {0: "ok", 1: "not_sent", 2: "not_sent"}
 
 
 def test_cancelling_ends_everything_at_once_and_loses_no_row() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,7 +12,8 @@ import pandas as pd
 import pytest
 
 from llm_locust.simulator.process import Running, SimulatorProcess
-from tests.e2e.conftest import CHAT, LADDER, Locust, Run, clean_environment, free_port, processes, truth
+from tests.e2e.conftest import CHAT, LADDER, Locust, free_port, processes, truth
+from tests.e2e.waiting import llm_locust, rows_on_disk, until
 
 pytestmark = pytest.mark.process
 
@@ -23,20 +22,6 @@ Simulator = Callable[..., Running]
 FAST = ["--stage-time", "4", "--warmup-time", "0.5", "--cooldown", "1", "--max-tokens", "8", "--deadline", "10"]
 LONG = ["--stage-time", "600", "--warmup-time", "0", "--cooldown", "1", "--max-tokens", "8", "--deadline", "20"]
 LOOSE = ["--slo", "ttft=8000"]
-
-
-def rows_on_disk(locust: Locust) -> int:
-    """Terminal rows that the workers have written so far."""
-    folder = locust.newest()
-    files = [path for path in folder.request_files() if ".shipped" not in path.name] if folder.path.exists() else []
-    return sum(max(path.read_bytes().count(b"\n") - 1, 0) for path in files)
-
-
-def until(true: Callable[[], bool], what: str, timeout_s: float = 30) -> None:
-    give_up = time.monotonic() + timeout_s
-    while not true():
-        assert time.monotonic() < give_up, f"it never came to pass: {what}"
-        time.sleep(0.05)
 
 
 # --- nothing is sent ------------------------------------------------------------------------------------------------
@@ -138,6 +123,7 @@ def test_a_mistake_in_the_users_own_class_is_named_where_it_stands(
         ("yield options.open_stage(-1)", "greater than 0"),
         ("yield options.open_stage(1e9)", "arrivals in one stage"),
         ("return 5", "cannot list its stages: TypeError"),
+        ("import msgspec; yield msgspec.structs.replace(options.open_stage(1), rate_rps='1')", "wrong value: Expected"),
     ],
 )
 def test_a_mistake_in_a_shape_is_named(locust: Locust, body: str, says: str) -> None:
@@ -496,32 +482,22 @@ def test_whole_replies_have_no_ttft_and_are_judged_by_e2e(locust: Locust, simula
 # --- judging again, exit codes --------------------------------------------------------------------------------------
 
 
-def llm_locust(run: Run, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "llm_locust", *arguments],
-        capture_output=True,
-        text=True,
-        env=clean_environment(),
-        check=False,
-    )
-
-
 def test_an_old_run_can_be_judged_by_other_limits_and_is_marked_so(locust: Locust, simulator: Simulator) -> None:
     server = simulator()
     run = locust.run("--host", server.base_url, "--rates", "10", *FAST, *LOOSE, "--require-pass")
     assert run.code == 0, run.stderr
     before = run.folder.report_md.read_bytes()
-    again = llm_locust(run, "report", str(run.folder.path), "--slo", "ttft=1")
+    again = llm_locust("report", str(run.folder.path), "--slo", "ttft=1")
     assert again.returncode == 3, again.stderr  # what the run required is not there by these limits
     assert "set after the run" in again.stdout
     assert "NOT met" in again.stdout
     assert run.folder.report_md.read_bytes() == before
-    merged = llm_locust(run, "merge", str(run.folder.path))
+    merged = llm_locust("merge", str(run.folder.path))
     assert merged.returncode == 0
-    gate = llm_locust(run, "gate", str(run.folder.path), "--require-rate", "9")
+    gate = llm_locust("gate", str(run.folder.path), "--require-rate", "9")
     assert (gate.returncode, "set after the run" in gate.stdout) == (0, True)
-    assert llm_locust(run, "gate", str(run.folder.path), "--require-rate", "11").returncode == 3
-    assert llm_locust(run, "gate", str(run.folder.path / "nothing")).returncode == 2
+    assert llm_locust("gate", str(run.folder.path), "--require-rate", "11").returncode == 3
+    assert llm_locust("gate", str(run.folder.path / "nothing")).returncode == 2
 
 
 def test_a_requirement_that_is_not_met_exits_with_three(locust: Locust, simulator: Simulator) -> None:

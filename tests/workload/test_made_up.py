@@ -86,13 +86,14 @@ def test_prompts_share_the_part_that_was_asked_for_within_their_group_and_nothin
                 assert shared < 4
 
 
-def test_the_template_counts_into_the_shared_part() -> None:
+def test_the_template_ahead_of_a_text_counts_into_the_shared_part() -> None:
     workload = made_up(
         input_tokens="200",
         shared_prefix="share=0.9",
-        tokens=TokenRule(source="server", words=list(range(256)), openers=[0], overhead=30),
+        tokens=TokenRule(source="server", words=list(range(256)), openers=[0], overhead=30, ahead=24),
     )
-    assert 150 <= alike(workload.prompt(0).text, workload.prompt(1).text) < 154
+    assert len(workload.prompt(0).text.split()) == 170
+    assert 156 <= alike(workload.prompt(0).text, workload.prompt(1).text) < 160
 
 
 @pytest.mark.parametrize(("share", "least", "most"), [("0", 0, 3), ("1", 200, 200)])

@@ -50,6 +50,12 @@ def test_a_text_becomes_a_message_and_messages_become_a_text(tmp_path: Path) -> 
         ('{"prompt": "a", "messages": []}', 'either "prompt" or "messages"'),
         ('{"prompt": ""}', "empty"),
         ('{"messages": []}', "empty"),
+        ('{"messages": [{"role": "user", "content": ""}]}', "empty"),
+        ('{"prompt": "a", "output_tokens": -1}', "output_tokens must be at least 1"),
+        ('{"prompt": "a", "input_tokens": 0}', "input_tokens must be at least 1"),
+        ('{"prompt": "a", "session": "s", "think_s": -1}', "think_s is seconds"),
+        ('{"prompt": "a", "extra": {"n": 2, "stream": false}}', "extra cannot hold n, stream"),
+        ('{"prompt": "\\ud800"}', "not JSON"),
         ('{"prompt": "a", "max_tokens": 0}', "at least 1"),
         ('{"prompt": "a", "slice": "one\\ntwo"}', "slice is a name on one line"),
         ('{"prompt": "a", "session": "\\u001b[1m"}', "session is a name on one line"),
@@ -99,3 +105,57 @@ def test_a_worker_with_another_prompts_file_is_told_so(tmp_path: Path) -> None:
     write(tmp_path, '{"prompt": "b"}')
     with pytest.raises(UsageError, match="not the same here as on the master"):
         workload_of(spec)
+
+
+def test_a_lines_own_fields_go_before_those_of_all(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        '{"prompt": "a", "extra": {"temperature": 1.0, "tools": [{"type": "function"}]}, "id": 7, "expected": {"a": 1}}',
+        '{"prompt": "b"}',
+    )
+    spec = WorkloadSpec(prompts_file=path, seed=1, max_tokens=9, min_tokens=4, extra={"temperature": 0.0, "seed": 5})
+    workload = load_workload(spec)
+    own, other = workload.prompt(0), workload.prompt(1)
+    assert own.extra == {"temperature": 1.0, "seed": 5, "min_tokens": 4, "tools": [{"type": "function"}]}
+    assert (own.id, own.expected) == ("7", {"a": 1})
+    assert other.extra == {"temperature": 0.0, "seed": 5, "min_tokens": 4}
+
+
+def test_output_lengths_may_be_drawn_for_prompts_that_name_none(tmp_path: Path) -> None:
+    path = write(tmp_path, '{"prompt": "a", "max_tokens": 5}', '{"prompt": "b"}')
+    workload = load_workload(
+        WorkloadSpec(prompts_file=path, seed=1, max_tokens=9, output_tokens="uniform:low=100,high=200")
+    )
+    assert workload.prompt(0).max_tokens == 5
+    assert 100 <= workload.prompt(1).max_tokens <= 200
+    assert (
+        workload.prompt(1).max_tokens
+        == load_workload(
+            WorkloadSpec(prompts_file=path, seed=1, max_tokens=9, output_tokens="uniform:low=100,high=200")
+        )
+        .prompt(3)
+        .max_tokens
+    )
+
+
+def test_prompts_of_a_file_cannot_be_made_longer_or_share_what_they_do_not(tmp_path: Path) -> None:
+    path = write(tmp_path, '{"prompt": "a"}')
+    for field in ("input_tokens", "shared_prefix", "sessions"):
+        with pytest.raises(UsageError, match=f"--{field.replace('_', '-')} is of made-up prompts"):
+            load_workload(WorkloadSpec(prompts_file=path, seed=1, max_tokens=9, **{field: "5"}))  # type: ignore[arg-type]
+
+
+def test_a_line_of_50_mb_is_a_prompt_like_any_other(tmp_path: Path) -> None:
+    path = write(tmp_path, f'{{"prompt": "{"x" * 50_000_000}"}}', '{"prompt": "b"}')
+    workload = load_workload(WorkloadSpec(prompts_file=path, seed=1, max_tokens=9))
+    assert [len(workload.prompt(index).text) for index in range(2)] == [50_000_000, 1]
+
+
+def test_a_person_may_call_a_file_synthetic_but_not_made_up_text_representative(tmp_path: Path) -> None:
+    own = write(tmp_path, '{"prompt": "a"}')
+    assert (
+        load_workload(WorkloadSpec(prompts_file=own, seed=1, max_tokens=9, kind="synthetic")).facts.kind == "synthetic"
+    )
+    made_up = write(tmp_path, '{"prompt": "a", "workload_kind": "synthetic"}')
+    with pytest.raises(UsageError, match="its prompts were made up"):
+        load_workload(WorkloadSpec(prompts_file=made_up, seed=1, max_tokens=9, kind="representative"))
