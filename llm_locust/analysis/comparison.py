@@ -34,6 +34,8 @@ from llm_locust.records.figures import Figure, Interval
 from llm_locust.records.summary import StageSummary
 
 PERCENTS = (50, 95, 99)
+FEWEST_IN_PART = 5
+"""Requests that a part of a window holds on average: with fewer, parts say more of when requests ended than of the rate."""
 METHODS = (
     "Latencies: the bootstrap over the ok requests of all rounds together (20,000 resamples, a fixed seed), 95 %.",
     "Shares: Newcombe's hybrid score interval out of Wilson's.",
@@ -251,6 +253,9 @@ def _rate(name: str, samples: list[Sample], of: Callable[[Sample], list[float] |
     parts = [of(sample) for sample in samples]
 
     def interval(place: int) -> tuple[Interval | None, str | None]:
+        for at in (0, place):
+            if samples[at].measured < FEWEST_IN_PART * len(parts[at] or []):
+                return None, f"too few requests in {_label(at)} ({samples[at].measured}) to part its windows"
         return difference_of_means(parts[place] or [], parts[0] or []), None
 
     values = [float(np.mean(found)) if found else None for found in parts]
@@ -310,7 +315,28 @@ def _limitations(runs: Sequence[RunData], settings: Sequence[SettingDifference])
         found.append("Each run is judged by its own limits: attainment and goodput are then of different things.")
     if any(setting.name == "output_token_source" for setting in settings):
         found.append("Output tokens were counted by different things: TPOT and token rates are not of one kind.")
+    found += _cached_before(runs)
     cut = [_label(place) for place, run in enumerate(runs) if run.manifest.state != "complete"]
     if cut:
         found.append(f"{', '.join(cut)} did not run to the end.")
+    return found
+
+
+def _cached_before(runs: Sequence[RunData]) -> list[str]:
+    """Runs that a prefix cache may have helped, because another of them sent the same prompts to the same server before."""
+    found = []
+    for place, run in enumerate(runs):
+        manifest = run.manifest
+        before = [
+            _label(at)
+            for at, other in enumerate(runs)
+            if other.manifest.started_at < manifest.started_at
+            and other.manifest.host == manifest.host
+            and other.manifest.workload.sha256 == manifest.workload.sha256
+        ]
+        if before and not manifest.options.get("reset_prefix_cache"):
+            found.append(
+                f"{_label(place)} sent the prompts that {' and '.join(before)} had sent to the same server before: unless it "
+                "was started anew in between, they may have been in its prefix cache (--reset-prefix-cache empties it)."
+            )
     return found

@@ -24,6 +24,8 @@ _WARMUP, _MEASURE, _COOLDOWN = range(3)
 _TIMES, _USERS, _BEFORE, _AFTER, _ROWS, _COLD, REPLAY_STREAM = range(7)
 """Random streams of a stage, one per question, so that a new question never shifts the answers to the old ones."""
 
+_COPIES_OF_A_STAGE = 100_000_000
+"""Every stage takes the trace's rows in copies of its own: made-up prompts are fresh for every stage and round."""
 _OTHER_COPIES = 1001
 """Arrivals around a replay take rows of the trace in copies that no replay has: their prompts are not the measured ones."""
 
@@ -179,9 +181,10 @@ def _prompts(spec: StageSpec, replay: Replay | None, counts: tuple[int, int, int
     if replay is not None:
         rows = replay.trace.used
         around = np.concatenate((np.arange(before), np.arange(before, before + after))).astype(np.int64)
-        others = stream(spec, _ROWS).integers(0, rows, before + after) + (_OTHER_COPIES + around) * rows
+        of_stage = spec.stage * _COPIES_OF_A_STAGE
+        others = stream(spec, _ROWS).integers(0, rows, before + after) + (of_stage + _OTHER_COPIES + around) * rows
         prompts[:before], prompts[before + measured :] = others[:before], others[before:]
-        prompts[before : before + measured] = replay.row + replay.copy.astype(np.int64) * rows
+        prompts[before : before + measured] = replay.row + (of_stage + replay.copy.astype(np.int64)) * rows
     elif spec.prompts_from is not None:
         prompts[before : before + measured] = np.arange(measured) + spec.prompts_from
     return prompts

@@ -33,11 +33,11 @@ class ClosedLoop:
         """Think time and next turn of the conversations that loops, or users, are in."""
         self._running = 0
         self._started = False
-        self._left: dict[int, int] | None = None
-        """Measured requests that each loop still has to make; ``None`` for a loop that ends by time."""
+        self._left: int | None = None
+        """Measured requests still to make, by whichever loop is free; ``None`` for loops that end by time."""
         if spec.requests is not None and not spec.by_users:
-            self._left = {loop: share(spec.requests, loop, concurrency) or 0 for loop in self._loops}
-        self.batch = sum(self._left.values()) if self._left is not None else 0
+            self._left = sum(share(spec.requests, loop, concurrency) or 0 for loop in self._loops)
+        self.batch = self._left or 0
         """How many requests are measured, where that is set."""
         self.window_start_ns: int | None = None
         self._window_end_ns: int | None = None
@@ -69,8 +69,8 @@ class ClosedLoop:
         The request runs in a greenlet of its own, so that a user whom Locust removes leaves no request without record.
         """
         self._turns.wait()
-        if self.takes_turns:
-            self._request(id(builder), builder, user_name, "measure" if self._in_window() else "warmup")
+        if self.takes_turns and self._has_thought(who := id(builder)):
+            self._request(who, builder, user_name, "measure" if self._in_window() else "warmup")
 
     def _go_round(self, loop: int) -> None:
         stage = self._stage
@@ -80,24 +80,30 @@ class ClosedLoop:
             ahead_ns = stage.start_ns - stage.run.clock.now_ns()
             if ahead_ns > 0:
                 stage.cutoff_moved.wait(ahead_ns / NS_PER_S)
-            while stage.cutoff_ns is None and not self._done(loop):
+            while stage.cutoff_ns is None and not self._done():
+                self._has_thought(loop)
                 self._turns.wait()
                 if stage.stop is not None:  # a spent budget: the master has been told, and ends the run
                     stage.cutoff_moved.wait()
-                if stage.cutoff_ns is not None or self._done(loop):
+                if stage.cutoff_ns is not None or self._done():
                     break
                 measured = self._in_window()
                 if measured and self._left is not None:
-                    self._left[loop] -= 1
+                    self._left -= 1
                 self._request(loop, builder, user_name, "measure" if measured else "warmup")
         finally:
             self._running -= 1
             if self._running == 0 and stage.cutoff_ns is None:
                 stage.end_arrivals(None)
 
-    def _done(self, loop: int) -> bool:
+    def _has_thought(self, who: object) -> bool:
+        """Wait while whoever it is thinks about the last reply; ``False`` when arrivals end meanwhile."""
+        following = self._going_on.get(who)
+        return following is None or not self._stage.cutoff_moved.wait(following[0])
+
+    def _done(self) -> bool:
         if self._left is not None:
-            return self._left[loop] <= 0
+            return self._left <= 0
         return self._window_end_ns is not None and self._stage.run.clock.now_ns() >= self._window_end_ns
 
     def _in_window(self) -> bool:
@@ -119,10 +125,6 @@ class ClosedLoop:
         stage = self._stage
         run = stage.run
         following = self._going_on.pop(who, None)
-        if following is not None:
-            think_s, prompt = following
-            if stage.cutoff_moved.wait(think_s):
-                return
         index = stage.spec.first_index + run.worker + stage.taken * run.stride
         # Not the index: one worker's are a thousand apart, and a file of a hundred prompts would lend it only one.
         number = stage.spec.first_index + self._rank + stage.taken * self._of
@@ -134,7 +136,7 @@ class ClosedLoop:
             user=user_name,
             phase=phase,
             prompt_index=number,
-            prompt=None if following is None else prompt,
+            prompt=None if following is None else following[1],
         )
         if ready is None:
             return

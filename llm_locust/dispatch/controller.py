@@ -197,7 +197,7 @@ class RunController:
                     self._before_retry()
                 self._before_stage(spec)
                 if spec.idle_before_s > 0:
-                    self._progress.waits(f"nothing is sent for {spec.idle_before_s:g} s, before {spec.label}")
+                    self._progress.waits(f"nothing is sent for {spec.idle_before_s:g} s, then comes {spec.label}")
                     if self._stopped.wait(spec.idle_before_s):
                         break
                 control = self._run_stage(spec, self._bounds.left(sent, output_tokens))

@@ -105,7 +105,7 @@ def read_options(namespace: Namespace) -> RunOptions:
         refuse_two_credentials(basic_auth_env, api_key_env, headers, environment={})  # the keys are on the workers
     stage_options = read_stage_options(namespace, slo)
     if interval_s is None:  # a trend needs readings in every tenth of the window
-        interval_s = min(1.0, max(stage_options["stage_time_s"] / 20, SHORTEST_INTERVAL_S))
+        interval_s = min(1.0, max(_shortest_window_s(stage_options) / 20, SHORTEST_INTERVAL_S))
     return RunOptions(
         **stage_options,
         **read_workload_options(namespace, stage_options["trace"], stage_options["seed"]),
@@ -148,3 +148,16 @@ def read_options(namespace: Namespace) -> RunOptions:
         ),
         run_dir=given(namespace, "run_dir") or "runs",
     )
+
+
+_UNKNOWN_WINDOW_S = 5.0
+"""For a closed stage of so many requests: nobody knows how long they will take."""
+
+
+def _shortest_window_s(stage_options: dict[str, Any]) -> float:
+    """How short a window may be expected."""
+    if stage_options["requests"] is not None and stage_options["rates_rps"]:
+        return float(stage_options["requests"] / max(stage_options["rates_rps"]))
+    if stage_options["repeats"] is not None:
+        return _UNKNOWN_WINDOW_S
+    return float(stage_options["stage_time_s"])

@@ -264,7 +264,10 @@ def sampling_of(builders: Iterable[LLMUser], workload: Workload) -> dict[str, An
     seen: dict[str, list[Any]] = {}
     for builder in builders:
         for index in range(CHECK_INDEX, 16):
-            body = builder.whole_body(workload.prompt(index))
+            try:
+                body = builder.whole_body(workload.prompt(index))
+            except Exception:  # a mistake in a person's own class is named by the check of one request of each
+                return {}
             fields = {**body, **options} if isinstance(options := body.get("options"), dict) else body
             for name in SAMPLING_FIELDS:
                 if (value := fields.get(name)) not in seen.setdefault(name, []):

@@ -79,7 +79,7 @@ class StageSpec(msgspec.Struct, frozen=True, kw_only=True):
         parts = (
             ("closed", f"C={self.concurrency}")
             if self.mode == "closed"
-            else ("open", f"{self.rate_rps:g}/s", self.arrivals)
+            else ("open", f"{self.rate_rps:.4g}/s", self.arrivals)
         )
         return " ".join([*parts, self.condition] if self.condition else parts)
 

@@ -43,7 +43,7 @@ def difference_words(name: str, of: FigureDifference) -> str:
         return NOT_MEASURED
     said = _signed(name, of.difference)
     if of.relative is not None and name not in _SHARES:
-        said += f" ({_signed('', of.relative * 100)} %)"
+        said += f" ({'+' if of.relative > 0 else ''}{number(of.relative * 100, 3)} %)"
     if of.interval is None:
         return f"{said}; no interval: {of.reason}"
     low, high = _signed(name, of.interval.low), _signed(name, of.interval.high)

@@ -62,7 +62,6 @@ _BY_KEY: tuple[tuple[str, str], ...] = (
     ("global_head_dim", "uneven layers"),
     ("attention_k_eq_v", "uneven layers"),
     ("attention_chunk_size", "local attention"),
-    ("index_topk", "local attention"),
 )
 """Keys that say it whatever the layers are called: any value but null, 0, false and an empty list."""
 

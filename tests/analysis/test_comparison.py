@@ -197,6 +197,28 @@ def test_quality_is_compared_where_it_was_checked_and_its_want_is_said(tmp_path:
     assert not any("nothing is said of the quality" in text for text in found.limitations)
 
 
+def test_parts_of_a_window_with_too_few_requests_make_no_interval(tmp_path: Path) -> None:
+    a, b = run(tmp_path, "a"), run(tmp_path, "b")
+    fill(a.stage(rate=2), count=50)
+    fill(b.stage(rate=2), count=49)
+    (point,) = compared(a, b).points
+    of = figure(point, "goodput_rps").differences[0]
+    assert (of.shown, of.reason) == (None, "too few requests in B (49) to part its windows")
+
+
+def test_prompts_that_the_server_has_seen_before_are_said(tmp_path: Path) -> None:
+    later = "2026-09-21T15:00:00Z"
+    a, b = run(tmp_path, "a"), run(tmp_path, "b", started_at=later)
+    c = run(tmp_path, "c", started_at=later, host="http://127.0.0.1:9")
+    d = run(tmp_path, "d", started_at=later, options={"reset_prefix_cache": True})
+    for of in (a, b, c, d):
+        fill(of.stage(rate=2))
+    said = "B sent the prompts that A had sent to the same server before"
+    assert any(text.startswith(said) for text in compared(a, b).limitations)
+    for other in (c, d):
+        assert not any(text.startswith(said) for text in compared(a, other).limitations)
+
+
 def test_a_run_against_itself_or_nothing_is_refused(tmp_path: Path) -> None:
     a = run(tmp_path, "a")
     fill(a.stage(rate=2))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -116,9 +117,6 @@ def test_the_digest_is_the_same_for_any_number_of_workers_and_for_an_export_sent
 
 
 def command(locust: Locust, *arguments: str) -> None:
-    import subprocess
-    import sys
-
     subprocess.run([sys.executable, "-m", "llm_locust", *arguments], cwd=locust.home, check=True, timeout=60)
 
 
@@ -163,14 +161,3 @@ def test_what_cannot_be_sent_is_named_before_load(
     assert says in run.stderr
     assert not run.folder.manifest.exists()
     assert len(truth(server)) == 0
-
-
-def test_a_server_that_cannot_empty_its_cache_is_said_to(locust: Locust, simulator: Callable[..., Running]) -> None:
-    prompts = locust.home / "p.jsonl"
-    prompts.write_text(json.dumps({"prompt": "hi", "extra": {"stop": ["x"]}}) + "\n")
-    server = simulator(**SERVER)
-    run = locust.run(
-        "--host", f"{server.base_url}/nowhere/v1", "--rates", "5", "--stage-time", "1", "--reset-prefix-cache",
-        "--prompts", str(prompts), "--ready-timeout", "0",
-    )  # fmt: skip
-    assert run.code == 2

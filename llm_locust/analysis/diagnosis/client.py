@@ -1,0 +1,79 @@
+"""The generator's own share: it was not valid, or its cap held arrivals back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from llm_locust.analysis.derived import mask
+from llm_locust.analysis.diagnosis.case import Case, StageCase, Symptom, found, largest
+from llm_locust.analysis.words import number
+from llm_locust.records import Outcome
+from llm_locust.records.diagnosis import Finding
+from llm_locust.records.figures import Figure
+from llm_locust.records.summary import StageSummary
+
+
+def generator_limited(case: Case) -> Iterator[Finding]:
+    """The load generator did not do what was planned, so the stage says nothing about the server."""
+    symptoms = [
+        Symptom(stage, "; ".join(stage.summary.generator.reasons), "shown", _late_rows(stage))
+        for stage in case.stages
+        if not stage.summary.generator.valid and stage.summary.transcribed_from is None and stage.summary.planned
+    ]
+    yield from found(
+        "generator_limited",
+        "The load generator was the limit, not the server",
+        "client",
+        (
+            "Give the generator more workers (locust --processes), at the same rate",
+            "Then run it on another machine than the server, at the same rate",
+        ),
+        symptoms,
+    )
+
+
+def _late_rows(stage: StageCase) -> pd.DataFrame:
+    """What the reasons are about: arrivals dispatched late, first outputs read late, requests lost or failed by ourselves."""
+    rows, bound = stage.rows, stage.summary.generator.lag_bound_ms
+    late = stage.batch & (rows["dispatch_lag_ms"].to_numpy(dtype=float) > bound)
+    ours = mask(rows["outcome"].isin([str(Outcome.LOST), str(Outcome.GENERATOR_ERROR)]))
+    shared = stage.batch & mask(rows["first_coalesced"] == 1)
+    return largest(rows[late | ours | shared], "dispatch_lag_ms")
+
+
+def held_back(case: Case) -> Iterator[Finding]:
+    """Requests left later than planned though the generator was quick: its own cap held them, or another tool's did."""
+    yield from found(
+        "held_back",
+        "Requests waited in the client before they were sent",
+        "client",
+        (
+            "Raise (or leave out) --max-in-flight alone: what then waits, waits in the server",
+            "Then judge by limits from arrival (arrival_ttft, arrival_e2e), which hold the wait against the result",
+        ),
+        (symptom for stage in case.stages if (symptom := _held_back(stage)) is not None),
+    )
+
+
+def _held_back(stage: StageCase) -> Symptom | None:
+    of = stage.summary
+    own = "cap_wait" if of.dispatched else "client_wait"
+    if of.transcribed_from is None and not of.generator.valid:
+        return None  # the wait may be the generator's own lateness
+    wait = _value(of, f"{own}_p95_ms")
+    bound = of.generator.lag_bound_ms
+    if wait is None or wait <= bound:
+        return None
+    rows = stage.rows[stage.batch]
+    over = rows[rows[f"{own}_ms"].to_numpy(dtype=float) > bound]
+    what = "held back by --max-in-flight" if own == "cap_wait" else "from planned to sent"
+    share = f"{len(over)} of {of.measured} measured requests waited over {number(bound)} ms"
+    return Symptom(stage, f"{what}, P95 {number(wait)} ms; {share}", "shown", largest(over, f"{own}_ms"))
+
+
+def _value(stage: StageSummary, name: str) -> float | None:
+    percentile = stage.percentiles.get(name)
+    value: Figure = percentile.value if percentile is not None else None
+    return float("inf") if value == "inf" else value if isinstance(value, float | int) else None
