@@ -336,7 +336,7 @@ def _cached_before(runs: Sequence[RunData]) -> list[str]:
         ]
         if before and not manifest.options.get("reset_prefix_cache"):
             found.append(
-                f"{_label(place)} sent the prompts that {' and '.join(before)} had sent to the same server before: unless it "
-                "was started anew in between, they may have been in its prefix cache (--reset-prefix-cache empties it)."
+                f"{_label(place)} sent the prompts that {' and '.join(before)} had sent to the same server before: unless "
+                "it was started anew in between, they may have been in its prefix cache (--reset-prefix-cache empties it)."
             )
     return found

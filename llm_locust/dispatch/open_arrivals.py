@@ -36,7 +36,8 @@ class OpenArrivals:
         self._places: list[int] = mine.tolist()
         self._offsets: list[int] = plan.offset_ns[mine].tolist()
         self._phases: list[int] = plan.phase[mine].tolist()
-        self._prompts: list[int] = plan.prompt[mine].tolist()
+        self.prompts: list[int] = plan.prompt[mine].tolist()
+        """Which prompts its arrivals take, in their order."""
         self._users = [stage.run.spec.users[user].name for user in plan.user[mine].tolist()]
         self._evict: list[bool] | None = None
         if plan.cold is not None:  # the one before a cold arrival has the model unloaded when it ends
@@ -116,7 +117,7 @@ class OpenArrivals:
             worker=run.worker,
             user=self._users[position],
             planned_ns=planned_ns,
-            prompt_index=self._prompts[position],
+            prompt_index=self.prompts[position],
             outcome=Outcome.GENERATOR_ERROR,
         )
 

@@ -28,9 +28,17 @@ from llm_locust.records import NS_PER_S, PLANNED_LEAVING, Outcome, RequestRecord
 from llm_locust.records.run import request_id
 from llm_locust.streaming import Cancelled, Reply, StreamRequest
 from llm_locust.streaming.redaction import safe_line
+from llm_locust.streaming.turns import give_way
 from llm_locust.workload import Prompt
+from llm_locust.workload.ahead import PromptsAhead
+from llm_locust.workload.ahead import prepare as prepare_ahead
 
 logger = logging.getLogger(__name__)
+
+SLICE_IN_STAGE_S = 0.0005
+"""How long prompts are made at a time while requests are sent."""
+STAY_AHEAD_S = 0.05
+"""How long until somebody looks again whether there is room for more."""
 
 _REPLY_FIELDS = tuple(name for name in Reply.__struct_fields__ if name in RequestRecord.__struct_fields__)
 
@@ -82,9 +90,11 @@ class StageRun:
         self._open: OpenArrivals | None = None
         self._closed: ClosedLoop | None = None
         self.follow_ups: FollowUps | None = None
+        self._ahead: PromptsAhead | None = None
         if self.spec.mode == "open":
             self.plan = plan_here(self.spec, run.spec.users)
             self._open = OpenArrivals(self, self.plan, prepare.rank, prepare.of)
+            self._ahead = PromptsAhead(run.workload, self._open.prompts)
             self.follow_ups = FollowUps(
                 self,
                 first_index=self.spec.first_index + len(self.plan) + prepare.rank,
@@ -113,7 +123,22 @@ class StageRun:
     def start(self, start_ns: int) -> None:
         """Begin at this instant (this worker's clock)."""
         self.start_ns = start_ns
+        if self._ahead is not None and self._ahead.made < len(self._ahead):
+            gevent.spawn(self._stay_ahead, self._ahead)
         (self._open or self._closed).start()  # type: ignore[union-attr]
+
+    def make_prompts(self) -> None:
+        """Make the prompts of open arrivals ahead, as many as may be kept ready; others have their turn in between."""
+        if self._ahead is not None:
+            prepare_ahead(self._ahead, give_way)
+
+    def _stay_ahead(self, ahead: PromptsAhead) -> None:
+        """Make the rest while the stage runs, as room for it comes."""
+        while ahead.made < len(ahead) and not self.over.is_set():
+            if ahead.make(SLICE_IN_STAGE_S):
+                give_way()
+            else:
+                self.over.wait(STAY_AHEAD_S)
 
     def open_window(self, start_ns: int) -> None:
         """The window of a closed loop of Locust's users begins: what is sent from here on belongs to the batch."""
@@ -282,7 +307,7 @@ class StageRun:
         """The prompt of an arrival (the workload's, unless it follows a reply), and what the record says of it."""
         if prompt is None:
             number = record.prompt_index if record.prompt_index is not None else record.index
-            prompt = self.run.workload.prompt(number)
+            prompt = self._ahead.take(number) if self._ahead is not None else self.run.workload.prompt(number)
         record.prompt_index = prompt.index
         record.prompt_sha256 = prompt.sha256
         record.max_tokens = prompt.max_tokens

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable
 
 import gevent
+import msgspec
 from gevent.event import Event
 from locust.runners import Runner, WorkerRunner
 
@@ -172,7 +173,21 @@ class WorkerAgent:
             except Exception as failure:  # in the user's own request, most likely: the traceback says where
                 logger.error("the stage cannot be prepared:\n%s", traceback.format_exc())
                 error = f"worker {self._index}: {type(failure).__name__}: {failure}"
-        self._link.send(Prepared(stage=order.spec.stage, plan_sha256=digest, addresses=list(addresses), error=error))
+        prepared = Prepared(stage=order.spec.stage, plan_sha256=digest, addresses=list(addresses), error=error)
+        if error is None and self._stage is not None:
+            gevent.spawn(self._make_prompts, self._stage, prepared)
+        else:
+            self._link.send(prepared)
+
+    def _make_prompts(self, stage: StageRun, prepared: Prepared) -> None:
+        """Make the stage's prompts ahead, then say that it is prepared."""
+        try:
+            stage.make_prompts()
+        except Exception as failure:  # a file that has gone, or changed
+            if not isinstance(failure, UsageError):
+                logger.error("the prompts cannot be made:\n%s", traceback.format_exc())
+            prepared = msgspec.structs.replace(prepared, error=f"worker {self._index}: {failure}")
+        self._link.send(prepared)
 
     def _on_start(self, order: StartStage, _client_id: str) -> None:
         stage = self._stage

@@ -89,7 +89,7 @@ def settle_workload(
         if needs_counting(spec):
             spec = msgspec.structs.replace(spec, tokens=counting.rule(load_workload(spec)))
         workload = load_workload(spec)
-        facts = workload.facts
+        facts = msgspec.structs.replace(workload.facts, notes=list(workload.facts.notes))
         if needs_counting(spec):
             facts.tokens_counted_by = spec.tokens.counted_by
             facts.longest_off_share = counting.worst_off(workload)

@@ -229,7 +229,8 @@ class EvidenceRecord(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     # Goodput.
     slo: Annotated[
-        dict[str, Annotated[float, Meta(gt=0)]], says("chosen limits per request in milliseconds; empty: none chosen")
+        dict[str, Annotated[float, Meta(gt=0)]],
+        says("chosen limits per request in milliseconds, and quality as 1; empty: none chosen"),
     ] = {}
     good_requests: Annotated[Count, says("ok requests that met every limit; null: no limits, or unavailable")] = None
     goodput_unavailable: Annotated[Text, says("why good_requests is null")] = None

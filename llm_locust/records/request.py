@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from llm_locust.records.outcomes import Outcome
+from llm_locust.records.text import inert_cell
 
 
 class RequestRecord(msgspec.Struct, kw_only=True):
@@ -106,6 +107,10 @@ _GAPS = COLUMNS.index("gaps_us")
 """The only columns whose cell is not their value as it stands (csv writes ``None`` as an empty cell)."""
 
 
+_OF_THE_SERVER = tuple(COLUMNS.index(name) for name in ("error", "finish_reason"))
+"""Text that a server chose: a spreadsheet that opens the file must not take it for a formula."""
+
+
 def _cells(record: RequestRecord) -> list[Any]:
     cells = list(msgspec.structs.astuple(record))
     for place in _FLAGS:
@@ -113,6 +118,9 @@ def _cells(record: RequestRecord) -> list[Any]:
             cells[place] = int(cells[place])
     if cells[_GAPS] is not None:
         cells[_GAPS] = " ".join(map(str, cells[_GAPS]))
+    for place in _OF_THE_SERVER:
+        if cells[place] is not None:
+            cells[place] = inert_cell(cells[place])
     return cells
 
 

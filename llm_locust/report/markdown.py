@@ -12,6 +12,7 @@ from llm_locust.analysis.words import NOT_MEASURED, counts, number, percent
 from llm_locust.records import format_slo
 from llm_locust.records.quality import QUALITY
 from llm_locust.records.summary import Figure, RunSummary, StageSummary
+from llm_locust.report.findings import finding_blocks
 from llm_locust.report.inert import LONGEST_NAME, LONGEST_SENTENCE, escape, shell_word
 from llm_locust.report.ladder import COLUMNS, FEW_NOTE, has_marks, missing_file, requirement_lines
 from llm_locust.report.markdown_details import boundary_blocks, more_figures, slice_blocks, span_blocks
@@ -50,6 +51,7 @@ def render_markdown(summary: RunSummary) -> str:
     if summary.points:
         blocks += ["## Boundary", *boundary_blocks(summary)]
     blocks += run_blocks(summary)
+    blocks += finding_blocks(summary)
     if summary.stages:
         blocks.append("## Stages")
         for stage in summary.stages:
@@ -65,15 +67,16 @@ def _facts(summary: RunSummary) -> str:
     when = "before load" if summary.limits_set == "before" else "**after the run**"
     reason = f" ({escape(summary.state_reason, LONGEST_NAME)})" if summary.state_reason else ""
     model = escape(summary.model, LONGEST_NAME) if summary.model else NOT_MEASURED
+    deadline = NOT_MEASURED if summary.deadline_s is None else f"{number(summary.deadline_s)} s"
     cap = str(summary.max_in_flight) if summary.max_in_flight is not None else "none"
     return bullets(
         [
             f"Target: {escape(summary.host, LONGEST_NAME)}, model {model}",
             f"Workload: {escape(summary.workload, LONGEST_NAME)} ({summary.workload_kind}), "
-            f"SHA-256 {escape(summary.workload_sha256[:12])}",
+            f"SHA-256 {escape(summary.workload_sha256[:12]) or NOT_MEASURED}",
             f"Limits: {limits}, set {when}",
             f"Gates: {_chosen_gates(summary)}",
-            f"Deadline: {number(summary.deadline_s)} s; cap on requests in flight: {cap}",
+            f"Deadline: {deadline}; cap on requests in flight: {cap}",
             *requirement_lines(summary),
             f"Started: {escape(summary.started_at)}; state: {summary.state}{reason}",
         ]
@@ -242,6 +245,8 @@ def _failures(stage: StageSummary) -> str:
 
 def _generator(stage: StageSummary) -> str:
     health = stage.generator
+    if stage.transcribed_from is not None:
+        return f"Generator: not known\n\n{bullets(map(escape, health.reasons))}"
     lines = [
         f"dispatched {percent(health.dispatched_share)} of planned",
         f"dispatch lag P99 {number(health.dispatch_lag_p99_ms)} ms, clocks known to "

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from llm_locust.analysis.diagnosis import case_of, diagnose
 from llm_locust.analysis.evidence_files import write_records
 from llm_locust.analysis.goodput import judge
 from llm_locust.analysis.judgement import judge_run, rows_of
@@ -66,9 +67,10 @@ def merge_run(
     progress(Step("computing figures", len(rows)))
     of_stages = [rows_of(rows, stage.spec.stage, stage.spec.round) for stage in manifest.stages]
     seen = see_run(manifest, of_stages, samples.server, samples.devices, samples.notes)
-    del of_stages
     gates = manifest_gates(manifest)
     summary = judge_run(manifest, rows, merged.gaps_us, reconciliation, manifest.slo, gates=gates, seen=seen)
+    summary.findings = diagnose(case_of(manifest, summary, of_stages, merged.gaps_us, samples.server))
+    del of_stages
     write_merged(folder.merged, rows, merged.gaps_us, progress)
     summary.save(folder.summary)
     write_records(folder, manifest, summary, Facts(manifest.facts, folder.manifest.name))
@@ -114,6 +116,9 @@ def report_run(
         name += "-slo-" + (format_slo(limits).replace("=", "").replace(",", "-") or "none")
     if gates_set == "after":
         name += "-gates-" + _digest(held)
+    samples = read_samples(folder, manifest).server
+    of_stages = [rows_of(rows, stage.spec.stage, stage.spec.round) for stage in manifest.stages]
+    summary.findings = diagnose(case_of(manifest, summary, of_stages, gaps_us, samples))
     summary_path = folder.path / f"summary{name}.json" if name else folder.summary
     report_path = folder.path / f"report{name}.md" if name else folder.report_md
     summary.save(summary_path)

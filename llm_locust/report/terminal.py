@@ -11,6 +11,7 @@ from llm_locust.analysis.verdict import needs_words
 from llm_locust.analysis.words import number
 from llm_locust.records import format_slo
 from llm_locust.records.summary import RunSummary, StageSummary
+from llm_locust.report.findings import finding_lines
 from llm_locust.report.inert import LONGEST_NAME, LONGEST_SENTENCE, one_line, shell_word
 from llm_locust.report.ladder import COLUMNS, FEW_NOTE, has_marks, missing_file, requirement_lines
 from llm_locust.report.markdown_details import cold_line, drift_line
@@ -62,6 +63,8 @@ def print_reported(reported: Reported, console: Console) -> None:
     for said in run_lines(summary):
         differs = summary.agreement is not None and summary.agreement.differences and said == summary.agreement.text
         console.print(Text(capitalised(one_line(said, LONGEST_SENTENCE)), style="yellow" if differs else ""))
+    for found in finding_lines(summary):
+        console.print(Text(found))
     console.print(Text(one_line(summary.verdict), style="bold"))
     if summary.knee is not None:
         console.print(Text(f"Knee: {one_line(summary.knee.sentence, LONGEST_SENTENCE)}"))

@@ -43,7 +43,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     weight_bits: float
     gpu_memory_gib: float
     reserve_gib: float
-    """What is neither weights nor KV cache: activations, CUDA graphs, workspace, driver, the share the engine leaves free."""
+    """Neither weights nor KV cache: activations, CUDA graphs, workspace, driver, the share that the engine leaves free."""
 
 
 class Headroom(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,9 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def factor(self) -> Fraction:
         """What the mean demand is multiplied with."""
-        return math.prod((1 + _exact(share) for share in (self.peaks, self.retries, self.length_tail)), start=Fraction(1))
+        return math.prod(
+            (1 + _exact(share) for share in (self.peaks, self.retries, self.length_tail)), start=Fraction(1)
+        )
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,8 +76,6 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
     """What the replica gives, and what each request has to get of it."""
 
     measured_output_tokens_s: float | None = None
-    source: str | None = None
-    """Who measured it."""
     per_request_tokens_s: float | None = None
 
 
@@ -256,9 +256,11 @@ def _no_room(bounds: list[Bound], memory: Memory, free: Fraction) -> list[str]:
             f"weights and reserve alone take {gib(_exact(memory.gpu_memory_gib) - free)} of "
             f"{number(memory.gpu_memory_gib)} GiB: the model does not fit on this GPU"
         )
-    for bound in bounds:
-        if bound.concurrency == 0 and not (bound.name == "memory" and free <= 0):
-            found.append(f"{WORDS[bound.name]} allows not even one request: {bound.text}")
+    found += [
+        f"{WORDS[bound.name]} allows not even one request: {bound.text}"
+        for bound in bounds
+        if bound.concurrency == 0 and not (bound.name == "memory" and free <= 0)
+    ]
     return found
 
 

@@ -34,7 +34,14 @@ _BYTES = {
     "q4_0": 18 / 32,
     "iq4_nl": 18 / 32,
 }
-_SHORT = {"fp32": "float32", "f32": "float32", "fp16": "float16", "f16": "float16", "half": "float16", "bf16": "bfloat16"}
+_SHORT = {
+    "fp32": "float32",
+    "f32": "float32",
+    "fp16": "float16",
+    "f16": "float16",
+    "half": "float16",
+    "bf16": "bfloat16",
+}
 
 KV_DTYPES = tuple(_BYTES)
 """The names that are known."""
@@ -61,7 +68,9 @@ def kv_dtype(text: str) -> KvDtype:
         return KvDtype(name=f"{size:g} bytes", bytes=size)
     near = difflib.get_close_matches(name, [*_BYTES, *_SHORT], n=1)
     hint = f"did you mean {near[0]}? " if near else ""
-    raise UsageError(f"--kv-dtype {text!r}: {hint}Write {', '.join(KV_DTYPES)}, or the bytes of one value, such as 2 or 1")
+    raise UsageError(
+        f"--kv-dtype {text!r}: {hint}Write {', '.join(KV_DTYPES)}, or the bytes of one value, such as 2 or 1"
+    )
 
 
 def known_kv_dtype(text: str | None) -> KvDtype | None:

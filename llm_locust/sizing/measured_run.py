@@ -82,7 +82,9 @@ def _bound(ladder: Sequence[Point], side: Side) -> MeasuredBound:
     if told:
         return _up_to(held, None)
     if side == "tail_latency" and not any(_latency_gates(stage) for point in ladder for stage in point.stages):
-        return MeasuredBound(reason="the run was held to no latency limit: run it with --slo or a gate such as ttft_p95")
+        return MeasuredBound(
+            reason="the run was held to no latency limit: run it with --slo or a gate such as ttft_p95"
+        )
     return MeasuredBound(reason="no stage of the run was judged: they are invalid or undetermined")
 
 

@@ -223,5 +223,11 @@ def _window(text: Mapping[str, Any], context: int | None) -> Uneven | None:
 def _shown(value: object) -> str:
     if value is True:
         return "true"
-    text = str(value) if not isinstance(value, list | dict) else f"a list of {len(value)}" if isinstance(value, list) else "set"
+    text = (
+        str(value)
+        if not isinstance(value, list | dict)
+        else f"a list of {len(value)}"
+        if isinstance(value, list)
+        else "set"
+    )
     return text[:40]

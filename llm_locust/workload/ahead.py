@@ -14,6 +14,8 @@ from llm_locust.workload.prompt import Prompt, Workload
 
 MOST_BYTES = 256 * 1024 * 1024
 """Of prompts that are made and not yet taken, on one worker."""
+MOST_PROMPTS = 20_000
+"""... and how many: a garbage collector that looks at every one of them holds up sending, too."""
 SLICE_S = 0.002
 """How long one slice may take: less than the 5 ms by which an arrival may be late."""
 REPORT_S = 0.25
@@ -30,6 +32,7 @@ class PromptsAhead:
         numbers: Sequence[int],
         *,
         most_bytes: int = MOST_BYTES,
+        most_prompts: int = MOST_PROMPTS,
         now: Callable[[], float] = time.perf_counter,
     ) -> None:
         """Make none yet.
@@ -37,12 +40,14 @@ class PromptsAhead:
         Args:
             workload: makes them.
             numbers: the prompts' indices, in the order of their arrivals; each once.
-            most_bytes: how much of them may be kept ready.
+            most_bytes: how much of them may be kept ready,
+            most_prompts: ... and how many.
             now: seconds, for the length of a slice.
         """
         self._workload = workload
         self._numbers = numbers
         self._most_bytes = most_bytes
+        self._most_prompts = most_prompts
         self._now = now
         self._ready: dict[int, tuple[Prompt, int]] = {}
         self._missed: set[int] = set()
@@ -61,7 +66,9 @@ class PromptsAhead:
     @property
     def idle(self) -> bool:
         """There is nothing to make now: all are made, or what may be kept ready is."""
-        return self._next >= len(self._numbers) or self.bytes >= self._most_bytes
+        if self._next >= len(self._numbers):
+            return True
+        return self.bytes >= self._most_bytes or len(self._ready) >= self._most_prompts
 
     def make(self, slice_s: float = SLICE_S) -> bool:
         """Make prompts for at most about so many seconds, one at least; ``False`` when there is nothing to make now."""
@@ -71,6 +78,8 @@ class PromptsAhead:
             self._next += 1
             if number in self._missed:
                 self._missed.remove(number)
+                continue
+            if number in self._ready:
                 continue
             prompt = self._workload.prompt(number)
             size = _PROMPT_BYTES + sum(map(len, _texts(prompt)))

@@ -5,6 +5,7 @@ Sources are registered in :data:`SOURCES`; the first that takes a specification 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,9 +116,38 @@ SOURCES: dict[str, Source] = {
 def load_workload(spec: WorkloadSpec) -> Workload:
     """The workload that is asked for: a mix, a file of prompts, made-up ones, a trace's rows, else the built-in ones.
 
+    From memory where it was loaded last and its files have not changed since: nothing about a workload does, and a file of
+    prompts may be large.
+
     Raises:
         UsageError: a file is unusable, or options contradict each other.
     """
+    global _last
+    key = (msgspec.json.encode(msgspec.structs.replace(spec, sha256="")), _versions(spec))
+    if _last is None or _last[0] != key:
+        _last = (key, _load_anew(spec))
+    return _last[1]
+
+
+_Key = tuple[bytes, list[tuple[int, int] | None]]
+_last: tuple[_Key, Workload] | None = None
+
+
+def _versions(spec: WorkloadSpec) -> list[tuple[int, int] | None]:
+    """Time of change and size of every file that prompts come from."""
+    parts: list[SourceSpec] = [spec, *spec.mix]
+    found: list[tuple[int, int] | None] = []
+    for path in (path for part in parts for path in (part.prompts_file, part.trace_file) if path is not None):
+        try:
+            status = os.stat(path)
+        except OSError:
+            found.append(None)
+        else:
+            found.append((status.st_mtime_ns, status.st_size))
+    return found
+
+
+def _load_anew(spec: WorkloadSpec) -> Workload:
     if not spec.mix:
         return _load(spec, spec.seed, spec.tokens, "")
     source = spec.mix_file or "the mix"

@@ -1,4 +1,4 @@
-"""Workloads on a real engine: llama.cpp's own usage says the lengths that were asked for, and its cache the shared prefix."""
+"""Workloads on a real engine: llama.cpp's own usage says the lengths asked for, and its cache the shared prefix."""
 
 from __future__ import annotations
 

@@ -89,3 +89,18 @@ def test_preparing_gives_way_between_slices_and_says_how_far_it_is() -> None:
     assert workload.asked == [0, 1, 2]
     assert turns == [1, 2]
     assert said == [(1, 3), (2, 3)]
+
+
+def test_no_more_prompts_are_kept_than_may_be_whatever_their_size() -> None:
+    workload = Made()
+    prompts = PromptsAhead(workload, list(range(10)), most_prompts=4, now=workload.now)
+    assert not prompts.make(100.0)
+    assert workload.asked == [0, 1, 2, 3]
+
+
+def test_a_prompt_that_comes_twice_is_given_twice() -> None:
+    workload = Made()
+    prompts = ahead(workload, [5, 5, 6])
+    prompts.make(100.0)
+    assert [prompts.take(number).index for number in (5, 5, 6)] == [5, 5, 6]
+    assert prompts.bytes == 0

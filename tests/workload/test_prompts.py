@@ -6,7 +6,7 @@ import pytest
 
 from llm_locust.records import UsageError
 from llm_locust.records.run import WorkloadSpec
-from llm_locust.workload import PromptsFile, SyntheticPrompts, load_workload, workload_of
+from llm_locust.workload import PromptsFile, SyntheticPrompts, fixed, load_workload, workload_of
 
 
 def write(tmp_path: Path, *lines: str) -> str:
@@ -149,6 +149,14 @@ def test_a_line_of_50_mb_is_a_prompt_like_any_other(tmp_path: Path) -> None:
     path = write(tmp_path, f'{{"prompt": "{"x" * 50_000_000}"}}', '{"prompt": "b"}')
     workload = load_workload(WorkloadSpec(prompts_file=path, seed=1, max_tokens=9))
     assert [len(workload.prompt(index).text) for index in range(2)] == [50_000_000, 1]
+
+
+def test_a_file_is_read_once_as_long_as_it_does_not_change(tmp_path: Path) -> None:
+    spec = WorkloadSpec(prompts_file=write(tmp_path, '{"prompt": "a"}'), seed=1, max_tokens=9)
+    first = load_workload(spec)
+    assert load_workload(fixed(spec, first)) is first
+    write(tmp_path, '{"prompt": "b", "max_tokens": 3}')
+    assert load_workload(spec).prompt(0).prompt == "b"
 
 
 def test_a_person_may_call_a_file_synthetic_but_not_made_up_text_representative(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from llm_locust.analysis.derived import floats, mask
-from llm_locust.analysis.diagnosis.case import Case, StageCase, Symptom, found
+from llm_locust.analysis.diagnosis.case import Case, StageCase, Symptom, found, named
 from llm_locust.analysis.words import number, percent
 from llm_locust.records.diagnosis import Finding
 
@@ -78,10 +78,10 @@ def prefix_cache_without_hits(case: Case) -> Iterator[Finding]:
         "KV cache",
         (
             *first,
-            "Send one prompt twice, alone: no hit then means that the cache is off, or that something stands in front of the "
-            "shared part (an id, a time, a system prompt that changes)",
-            f"Then lengthen the shared part to several blocks (usually {USUAL_BLOCK_TOKENS} tokens each): only full blocks of "
-            "identical tokens are found again",
+            "Send one prompt twice, alone: no hit then means that the cache is off, or that something stands in front of "
+            "the shared part (an id, a time, a system prompt that changes)",
+            f"Then lengthen the shared part to several blocks (usually {USUAL_BLOCK_TOKENS} tokens each): only full blocks "
+            "of identical tokens are found again",
             "Then send everything for one model and one adapter: others do not share the cache",
         ),
         symptoms,
@@ -89,24 +89,27 @@ def prefix_cache_without_hits(case: Case) -> Iterator[Finding]:
 
 
 def _without_hits(case: Case, stage: StageCase) -> Symptom | None:
-    rows = stage.rows[stage.batch & stage.ok]
-    grouped = rows[mask(rows["prefix_group"].notna())]
     shared = case.manifest.workload.shared_prefix_share
-    groups = int(grouped["prefix_group"].nunique())
-    if shared is None or shared < SHARED_AT_LEAST or not groups or len(grouped) < USES_OF_A_PREFIX * groups:
+    if shared is None or shared < SHARED_AT_LEAST:
         return None
+    measured = stage.batch & stage.ok
+    group = stage.rows["prefix_group"].where(measured)
+    grouped, groups = int(group.notna().sum()), int(group.nunique())
+    if not groups or grouped < USES_OF_A_PREFIX * groups:
+        return None
+    rows = stage.rows[["prompt_tokens", "cached_tokens"]][measured]
     rate, source = _hit_rate(stage, rows)
     if rate is None or rate >= HITS_OF_EXPECTED * shared:
         return None
-    repeats = grouped[grouped["prefix_group"].duplicated().to_numpy(dtype=np.bool_)]
+    repeats = mask(group.notna()) & group.duplicated().to_numpy(dtype=np.bool_)
     tokens = floats(rows["prompt_tokens"])
     length = float(np.nanmedian(tokens)) if len(tokens) and not np.isnan(tokens).all() else None
     part = "" if length is None else f" (about {number(round(shared * length))} tokens of a prompt)"
     said = (
-        f"{percent(shared)} of the input{part} is shared by {len(grouped)} requests in {groups} groups, but {source} "
+        f"{percent(shared)} of the input{part} is shared by {grouped} requests in {groups} groups, but {source} "
         f"{percent(rate)} of the prompt tokens from the cache"
     )
-    return Symptom(stage, said, "likely", repeats)
+    return Symptom(stage, said, "likely", named(stage.rows, repeats))
 
 
 def _hit_rate(stage: StageCase, rows: pd.DataFrame) -> tuple[float | None, str]:

@@ -60,14 +60,24 @@ class Case(NamedTuple):
     """The gaps that the rows point into."""
 
 
+class Named(NamedTuple):
+    """Requests that show a symptom."""
+
+    total: int
+    first: list[tuple[int, str]]
+    """Index and request id of the plainest, at most ``MOST_ROWS``."""
+
+
+NOBODY = Named(0, [])
+
+
 class Symptom(NamedTuple):
     """What a rule saw in one stage."""
 
     stage: StageCase
     evidence: str
     confidence: Confidence
-    rows: pd.DataFrame | None = None
-    """The requests that show it, the plainest first."""
+    named: Named = NOBODY
     samples_ns: Sequence[int] = ()
 
 
@@ -102,8 +112,7 @@ def found(
     seen = list(symptoms)
     if not seen:
         return
-    tables = [symptom.rows for symptom in seen if symptom.rows is not None]
-    named = list(itertools.islice(_in_turn(tables), MOST_ROWS))
+    named = list(itertools.islice(_in_turn([symptom.named.first for symptom in seen]), MOST_ROWS))
     moments = sorted({at for symptom in seen for at in symptom.samples_ns})
     several = len({symptom.stage.label for symptom in seen}) > 1
     yield Finding(
@@ -118,23 +127,24 @@ def found(
         ],
         rows=[index for index, _ in named],
         request_ids=[name for _, name in named],
-        rows_in_all=sum(map(len, tables)),
+        rows_in_all=sum(symptom.named.total for symptom in seen),
         samples_ns=moments[:MOST_ROWS],
         vary_next=list(vary_next),
     )
 
 
-def _in_turn(tables: Sequence[pd.DataFrame]) -> Iterator[tuple[int, str]]:
+def _in_turn(lists: Sequence[list[tuple[int, str]]]) -> Iterator[tuple[int, str]]:
     """One row of each stage after the other, so that no stage fills the list alone."""
-    few = [table.head(MOST_ROWS) for table in tables]
-    lists = [
-        list(zip(map(int, t["index"].tolist()), map(str, t["request_id"].tolist()), strict=True)) for t in few if len(t)
-    ]
     for turn in itertools.zip_longest(*lists):
         yield from (pair for pair in turn if pair is not None)
 
 
-def largest(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """The rows by a column of numbers, the largest first; those without a value last."""
-    values = rows[column].to_numpy(dtype=np.float64, na_value=np.nan)
-    return rows.iloc[np.argsort(-np.where(np.isnan(values), -np.inf, values), kind="stable")]
+def named(rows: pd.DataFrame, chosen: Bools, by: str | None = None) -> Named:
+    """The chosen rows, named: in their order, or by a column of numbers, the largest first and those without one last."""
+    places = np.flatnonzero(chosen)
+    first = places[:MOST_ROWS]
+    if by is not None:
+        values = rows[by].to_numpy(dtype=np.float64, na_value=np.nan)[places]
+        first = places[np.argsort(-np.where(np.isnan(values), -np.inf, values), kind="stable")[:MOST_ROWS]]
+    few = rows[["index", "request_id"]].iloc[first]
+    return Named(len(places), [(int(i), str(name)) for i, name in zip(few["index"], few["request_id"], strict=True)])

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pandas as pd
-
 from llm_locust.analysis.derived import mask
-from llm_locust.analysis.diagnosis.case import Case, StageCase, Symptom, found, largest
+from llm_locust.analysis.diagnosis.case import Case, Named, StageCase, Symptom, found, named
 from llm_locust.analysis.words import number
 from llm_locust.records import Outcome
 from llm_locust.records.diagnosis import Finding
@@ -34,13 +32,13 @@ def generator_limited(case: Case) -> Iterator[Finding]:
     )
 
 
-def _late_rows(stage: StageCase) -> pd.DataFrame:
-    """What the reasons are about: arrivals dispatched late, first outputs read late, requests lost or failed by ourselves."""
+def _late_rows(stage: StageCase) -> Named:
+    """What the reasons are about: arrivals dispatched late, first outputs read late, requests lost, our own errors."""
     rows, bound = stage.rows, stage.summary.generator.lag_bound_ms
     late = stage.batch & (rows["dispatch_lag_ms"].to_numpy(dtype=float) > bound)
     ours = mask(rows["outcome"].isin([str(Outcome.LOST), str(Outcome.GENERATOR_ERROR)]))
     shared = stage.batch & mask(rows["first_coalesced"] == 1)
-    return largest(rows[late | ours | shared], "dispatch_lag_ms")
+    return named(rows, late | ours | shared, "dispatch_lag_ms")
 
 
 def held_back(case: Case) -> Iterator[Finding]:
@@ -66,11 +64,10 @@ def _held_back(stage: StageCase) -> Symptom | None:
     bound = of.generator.lag_bound_ms
     if wait is None or wait <= bound:
         return None
-    rows = stage.rows[stage.batch]
-    over = rows[rows[f"{own}_ms"].to_numpy(dtype=float) > bound]
+    over = stage.batch & (stage.rows[f"{own}_ms"].to_numpy(dtype=float) > bound)
     what = "held back by --max-in-flight" if own == "cap_wait" else "from planned to sent"
-    share = f"{len(over)} of {of.measured} measured requests waited over {number(bound)} ms"
-    return Symptom(stage, f"{what}, P95 {number(wait)} ms; {share}", "shown", largest(over, f"{own}_ms"))
+    share = f"{int(over.sum())} of {of.measured} measured requests waited over {number(bound)} ms"
+    return Symptom(stage, f"{what}, P95 {number(wait)} ms; {share}", "shown", named(stage.rows, over, f"{own}_ms"))
 
 
 def _value(stage: StageSummary, name: str) -> float | None:

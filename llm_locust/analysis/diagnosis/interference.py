@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import stats
 
 from llm_locust.analysis.derived import Floats, floats
-from llm_locust.analysis.diagnosis.case import Case, StageCase, Symptom, found, largest
+from llm_locust.analysis.diagnosis.case import Case, StageCase, Symptom, found, named
 from llm_locust.analysis.gaps import GAPS_AT, GAPS_N, Us
 from llm_locust.analysis.words import number, percent
 from llm_locust.records.diagnosis import Finding
@@ -82,14 +82,15 @@ def _coincides(stage: StageCase, gaps_us: Us) -> Symptom | None:
         return None
     if float(stats.binomtest(hits, n, chance, alternative="greater").pvalue) > SIGNIFICANCE:
         return None
-    stalled = rows.iloc[np.unique(gaps.row[inside])]
+    stalled = np.zeros(len(rows), np.bool_)
+    stalled[gaps.row[inside]] = True
     reading = rows[long]["index"].head(5).tolist()
     said = (
         f"{hits} of {n} gaps over {number(stalls.threshold_ms)} ms fall between sending and first token of prompts of "
         f"{number(bound)} tokens and more ({int(long.sum())} of them, for example requests {', '.join(map(str, reading))}); "
         f"by chance it would be {percent(chance)}"
     )
-    return Symptom(stage, said, "likely", largest(stalled, "max_gap_ms"))
+    return Symptom(stage, said, "likely", named(rows, stalled, "max_gap_ms"))
 
 
 def _long_gaps(rows: pd.DataFrame, stage: StageCase, first: Floats, gaps_us: Us, threshold_s: float) -> _Gaps:

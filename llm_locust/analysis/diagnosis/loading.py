@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from llm_locust.analysis.derived import mask
-from llm_locust.analysis.diagnosis.case import Case, StageCase, Symptom, found, largest
+from llm_locust.analysis.diagnosis.case import Case, StageCase, Symptom, found, named
 from llm_locust.analysis.words import number
 from llm_locust.records.diagnosis import Finding
 
@@ -46,10 +46,10 @@ def _loads(stage: StageCase) -> Symptom | None:
     slow, warm = cold.cold_ttft_p50_ms.value, cold.warm_ttft_p50_ms.value
     if not isinstance(slow, float) or (isinstance(warm, float) and slow < COLD_TIMES_WARM * warm):
         return None
-    rows = stage.rows[stage.batch & mask(stage.rows["cold"] == 1)]
+    waited = named(stage.rows, stage.batch & mask(stage.rows["cold"] == 1), "ttft_ms")
     beside = f", of the others {number(warm)} ms" if isinstance(warm, float) else ""
     said = f"{cold.cold} of {cold.known} requests waited for the model, TTFT P50 {number(slow)} ms{beside}"
-    return Symptom(stage, said, "shown", largest(rows, "ttft_ms"))
+    return Symptom(stage, said, "shown", waited)
 
 
 def slow_start(case: Case) -> Iterator[Finding]:
@@ -60,7 +60,7 @@ def slow_start(case: Case) -> Iterator[Finding]:
         "prefill",
         (
             "Lengthen the warm-up (--warmup) until they fall into it, and run the same stage again",
-            "Then restart the server before the stage: if they are slow again, it is its start (compilation, graphs, caches)",
+            "Then restart the server before the stage: slow again, it is its start (compilation, graphs, caches)",
         ),
         (symptom for stage in case.stages if (symptom := _slow_start(stage)) is not None),
     )
@@ -71,8 +71,9 @@ def _slow_start(stage: StageCase) -> Symptom | None:
     known = stage.ok & ~np.isnan(ttft) & ~mask(stage.rows["cold"] == 1)
     if int(known.sum()) < FEWEST:
         return None
-    rows = stage.rows[known].assign(measured=stage.batch[known]).sort_values("sent_ns", kind="stable")
-    values = rows["ttft_ms"].to_numpy(dtype=np.float64)
+    places = np.flatnonzero(known)
+    places = places[np.argsort(stage.rows["sent_ns"].to_numpy(dtype=np.int64, na_value=0)[places], kind="stable")]
+    values = ttft[places]
     later = np.sort(values[len(values) // 2 :])
     median, p95 = float(np.median(later)), float(later[-(-95 * len(later) // 100) - 1])
     slow = values > max(SLOW_TIMES_MEDIAN * median, SLOW_TIMES_P95 * p95)
@@ -82,8 +83,9 @@ def _slow_start(stage: StageCase) -> Symptom | None:
     # A closed loop begins with all its requests at once, whose prefills wait for one another.
     if first == 0 or first > MOST_SHARE * len(slow) or together:
         return None
-    head = rows.iloc[:first]
-    measured = int(head["measured"].sum())
+    head = np.zeros(len(stage.rows), np.bool_)
+    head[places[:first]] = True
+    measured = int((head & stage.batch).sum())
     if measured == 0:
         return None
     range_ = number(values[0]) if first == 1 else f"{number(values[:first].min())} to {number(values[:first].max())}"
@@ -92,4 +94,4 @@ def _slow_start(stage: StageCase) -> Symptom | None:
         f"{what} a TTFT of {range_} ms, the second half of the stage a median of {number(median)} and a P95 of "
         f"{number(p95)} ms; {measured} of {first} were measured"
     )
-    return Symptom(stage, said, "likely", head)
+    return Symptom(stage, said, "likely", named(stage.rows, head, "ttft_ms"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_locust.analysis.derived import mask
-from llm_locust.analysis.diagnosis.case import Case, StageCase, Symptom, found
+from llm_locust.analysis.diagnosis.case import Case, StageCase, Symptom, found, named
 from llm_locust.analysis.words import number
 from llm_locust.records import Outcome
 from llm_locust.records.diagnosis import Finding
@@ -48,6 +48,6 @@ def _below(stage: StageCase) -> Symptom | None:
         enough.append(f"the KV cache was at most {number(server.kv_cache_peak_pct, 3)} % full")
     if not enough:
         return None
-    rows = stage.rows[mask(stage.rows["outcome"] == Outcome.OOM)]
+    met = named(stage.rows, mask(stage.rows["outcome"] == Outcome.OOM))
     said = f"{stage.summary.oom} requests found the server out of memory, while {' and '.join(enough)}"
-    return Symptom(stage, said, "likely", rows)
+    return Symptom(stage, said, "likely", met)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from llm_locust.analysis.derived import buffered, floats
-from llm_locust.analysis.diagnosis.case import Case, StageCase, Symptom, found
+from llm_locust.analysis.diagnosis.case import Case, StageCase, Symptom, found, named
 from llm_locust.analysis.words import percent
 from llm_locust.records.diagnosis import Finding
 
@@ -39,4 +39,4 @@ def _buffered(stage: StageCase) -> Symptom | None:
     said = (
         f"{n} of {of} replies of two tokens and more ({percent(n / of)}) had one receive time, {tokens} tokens at P50"
     )
-    return Symptom(stage, said, "shown", stage.rows[whole])
+    return Symptom(stage, said, "shown", named(stage.rows, whole))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 
-from llm_locust.analysis.derived import floats, mask
-from llm_locust.analysis.diagnosis.case import Case, StageCase, Symptom, found, largest
+from llm_locust.analysis.derived import Bools, floats, mask
+from llm_locust.analysis.diagnosis.case import Case, StageCase, Symptom, found, named
 from llm_locust.analysis.server_against_client import between
 from llm_locust.analysis.words import number
 from llm_locust.records import Outcome
@@ -58,7 +59,7 @@ def _ladders(case: Case) -> Iterator[list[StageCase]]:
 
 
 def _queues(ladder: Sequence[StageCase]) -> Symptom | None:
-    for before, stage in zip(ladder, ladder[1:], strict=False):
+    for before, stage in itertools.pairwise(ladder):
         lowest = ladder[0].summary
         percent = _percent(lowest, stage.summary)
         if percent is None:
@@ -77,9 +78,8 @@ def _queues(ladder: Sequence[StageCase]) -> Symptom | None:
             f"TTFT P{percent} {number(high)} ms against {number(low)} ms at {lowest.label}, while {number(done, 3)} req/s "
             f"were completed against {number(done_before, 3)} at {before.label}{server}"
         )
-        slow = largest(stage.rows[stage.batch & stage.ok], "ttft_ms")
-        over = slow[slow["ttft_ms"].to_numpy(dtype=np.float64) > low]
-        return Symptom(stage, said, confidence, over)
+        over = stage.batch & stage.ok & (stage.rows["ttft_ms"].to_numpy(dtype=np.float64) > low)
+        return Symptom(stage, said, confidence, named(stage.rows, over, "ttft_ms"))
     return None
 
 
@@ -124,35 +124,35 @@ def _rejected(case: Case, stage: StageCase) -> Symptom | None:
     away = mask(rows["outcome"] == Outcome.REJECTED)
     if not away.any():
         return None
-    statuses = rows["status"][away].value_counts().sort_index()
-    by_status = ", ".join(f"{count} x HTTP {int(code)}" for code, count in statuses.items())
+    statuses = np.unique(rows["status"][away].dropna().to_numpy(dtype=np.int64), return_counts=True)
+    by_status = ", ".join(f"{count} x HTTP {code}" for code, count in zip(*statuses, strict=True))
     said = [f"{int(away.sum())} of {len(rows)} requests{f': {by_status}' if by_status else ''}"]
-    confidence: Confidence = "shown"
-    sent = floats(rows["sent_ns"] - stage_start(rows))
-    ended = floats(rows["end_ns"] - stage_start(rows))
-    taken = ~away & ~np.isnan(sent)
-    if taken.any():
-        starts = np.sort(sent[taken])
-        ends = np.sort(np.where(np.isnan(ended), np.inf, ended)[taken])
-        level = np.searchsorted(starts, sent, side="left") - np.searchsorted(ends, sent, side="right")
-        at_rejection, at_acceptance = level[away & ~np.isnan(sent)], level[taken]
-        if len(at_rejection):
-            least, most = int(at_rejection.min()), int(at_acceptance.max()) + 1
-            said.append(
-                f"each met at least {least} others in flight; of those taken, at most {most} were in flight at once"
-            )
-            if least >= 2 and least >= AT_A_LIMIT * most:
-                said.append("so they come from a limit on the number in flight")
+    said += _level_at_rejection(rows, away)
     cap = case.manifest.facts.get("server_admission_cap")
     if cap is not None:
         said.append(f"the facts give an admission cap of {cap}")
     server = stage.summary.server
     if server is not None and server.waiting_peak is not None:
         said.append(f"up to {server.waiting_peak} waited in the server")
-    return Symptom(stage, "; ".join(said), confidence, rows[away])
+    return Symptom(stage, "; ".join(said), "shown", named(rows, away))
 
 
-def stage_start(rows: pd.DataFrame) -> int:
-    """An origin for times that fit a float: the first request sent."""
-    first = rows["sent_ns"].min()
-    return 0 if first is None or first != first else int(first)
+def _level_at_rejection(rows: pd.DataFrame, away: Bools) -> list[str]:
+    """How many requests that the server took were in flight when it turned others away."""
+    origin = rows["sent_ns"].min()
+    if pd.isna(origin):
+        return []
+    sent, ended = floats(rows["sent_ns"] - origin), floats(rows["end_ns"] - origin)
+    known = ~np.isnan(sent)
+    taken, turned = known & ~away, known & away
+    if not taken.any() or not turned.any():
+        return []
+    starts, ends = np.sort(sent[taken]), np.sort(np.where(np.isnan(ended), np.inf, ended)[taken])
+    level = np.searchsorted(starts, sent, side="left") - np.searchsorted(ends, sent, side="right")
+    least = int(level[turned].min())
+    most = int((np.arange(1, len(starts) + 1) - np.searchsorted(ends, starts, side="right")).max())
+    limit = least >= 2 and least >= AT_A_LIMIT * most
+    why = ": a limit on the number in flight" if limit else ""
+    return [
+        f"each met at least {least} others in flight, and of those taken at most {most} were in flight at once{why}"
+    ]

@@ -1,0 +1,67 @@
+"""``report.html`` and the data of its charts, written beside the other files of a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from llm_locust.analysis.gaps import Us
+from llm_locust.records import Manifest, RunFolder
+from llm_locust.records.summary import RunSummary
+from llm_locust.report.html.chart import Chart, csv_text
+from llm_locust.report.html.page import make_page
+from llm_locust.report.html.render import render
+from llm_locust.report.html.run_data import run_data
+from llm_locust.report.telemetry_files import RunSamples
+
+import pandas as pd
+
+
+def write_html(
+    folder: RunFolder,
+    manifest: Manifest,
+    summary: RunSummary,
+    rows: pd.DataFrame,
+    gaps_us: Us,
+    samples: RunSamples,
+    markdown: str,
+    name: str = "",
+) -> Path:
+    """Write the report of a judged run; returns its path.
+
+    Args:
+        folder: The run folder; ``summary.json`` (or that of the ``name``) is in it.
+        manifest: The run's manifest.
+        summary: What was judged.
+        rows: The merged table.
+        gaps_us: The gaps that its rows point into.
+        samples: What server and devices showed.
+        markdown: ``report.md``: what it says in words is taken from there.
+        name: What a judgement by other limits adds to the names of its files.
+    """
+    devices = [sample for device in samples.devices.devices for sample in device[0].samples] if samples.devices else []
+    data = run_data(manifest, summary, rows, gaps_us, samples.server, devices, folder.generator)
+    charts = folder.charts_dir.with_name(folder.charts_dir.name + name)
+    page = make_page(data, folder, markdown, name)
+    _write_charts(charts, page.charts)
+    path = folder.report_html.with_name(f"report{name}.html")
+    _replace(path, render(page, charts.name))
+    return path
+
+
+def _write_charts(folder: Path, charts: Sequence[Chart]) -> None:
+    """Every chart's data; what an earlier report had there and this one has not is taken away."""
+    folder.mkdir(exist_ok=True)
+    for chart in charts:
+        _replace(folder / f"{chart.name}.csv", csv_text(chart.columns))
+    kept = {f"{chart.name}.csv" for chart in charts}
+    for path in folder.glob("*.csv"):
+        if path.name not in kept:
+            path.unlink()
+
+
+def _replace(path: Path, text: str) -> None:
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
