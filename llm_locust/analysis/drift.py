@@ -1,7 +1,7 @@
 """Drift: how each figure of a stage moves from the first span of its window to the last.
 
 What an hour shows that a minute hides: memory that fragments, caches that fill, a clock that throttles. A figure is said to
-drift when there is an order in its spans (Kendall's rank test against time, two-sided, at 1 %); with ten spans that takes
+drift when there is an order in its spans (Kendall's rank test against time, two-sided, at 0.1 %); with ten spans that takes
 more than chance, and says nothing of how much: the first and the last value do.
 """
 
@@ -21,7 +21,8 @@ from llm_locust.analysis.window import Window, seconds_after
 from llm_locust.records import Outcome
 from llm_locust.records.figures import Drift, figure
 
-SIGNIFICANCE = 0.01
+SIGNIFICANCE = 0.001
+"""Of each: ten figures are looked at, and one of them should not drift by chance more than once in a hundred stages."""
 LEAST_SPANS = 6
 """Fewer known values cannot be told from chance at this level."""
 

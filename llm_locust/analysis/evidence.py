@@ -14,6 +14,7 @@ from llm_locust.analysis.judgement import points
 from llm_locust.analysis.server_facts import residency_facts, server_facts
 from llm_locust.analysis.server_figures import stage_telemetry
 from llm_locust.analysis.words import number
+from llm_locust.analysis.workload_record import workload_fields
 from llm_locust.records import NS_PER_S, Manifest, StageManifest, UsageError
 from llm_locust.records.evidence import (
     FIXED_LIMITATIONS,
@@ -72,7 +73,9 @@ def evidence_record(
     result = stage.verdict.result
     if result == "not_run":
         raise ValueError(f"stage {stage.stage} was not run: it has no record")
-    known: dict[str, Any] = residency_facts(manifest) | combine(facts, server_facts(manifest))
+    known: dict[str, Any] = (
+        workload_fields(manifest.workload) | residency_facts(manifest) | combine(facts, server_facts(manifest))
+    )
     telemetry = _telemetry(stage)
     seen: dict[str, Any] = msgspec.structs.asdict(telemetry)
     stated = known.pop("startup_peak_memory_gb", None)

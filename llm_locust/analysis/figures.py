@@ -14,6 +14,7 @@ from llm_locust.analysis.drift import drift
 from llm_locust.analysis.gaps import Us
 from llm_locust.analysis.generator import generator_health
 from llm_locust.analysis.goodput import judge
+from llm_locust.analysis.prompts_sent import length_figures, requests_sha256
 from llm_locust.analysis.quantiles import per_second, share
 from llm_locust.analysis.spans import littles_law, span_series
 from llm_locust.analysis.trend import span_means, trend
@@ -87,6 +88,9 @@ def summarise_stage(
         clock_sources={str(k): int(n) for k, n in rows["clock"][part].value_counts().items()},
         generator=generator_health(stage, rows, part, slo),
         cold=cold_figures(rows, part),
+        input_lengths=length_figures(rows, part, "input_tokens_asked", "prompt_tokens"),
+        output_lengths=length_figures(rows, part, "max_tokens", "output_tokens"),
+        requests_sha256=requests_sha256(rows, part),
         slices=slice_summaries(rows, gaps_us, part, slo, seconds),
         verdict=NOT_JUDGED,
         **batch_figures(rows, gaps_us, part, slo, seconds),

@@ -19,6 +19,7 @@ from llm_locust.analysis.figures import summarise_stage
 from llm_locust.analysis.gaps import Us
 from llm_locust.analysis.generator import unseen_generator
 from llm_locust.analysis.points import Point, point_summary, points
+from llm_locust.analysis.prompts_sent import refuse_mixed_prompts
 from llm_locust.analysis.run_telemetry import NOTHING_SEEN, RunSeen, StageSeen, says_anything
 from llm_locust.analysis.server_facts import server_changes
 from llm_locust.analysis.verdict import judge_stage
@@ -74,6 +75,7 @@ def judge_run(
         gates_set: ``after`` when these are not the gates the run was started with.
         seen: What its server and devices showed.
     """
+    refuse_mixed_prompts(rows)
     price = price_per_hour(manifest)
     stages = [
         summarise_stage(stage, rows_of(rows, stage.spec.stage, stage.spec.round), gaps_us, slo, price)

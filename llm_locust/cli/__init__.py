@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import keyword
 import sys
 
 import click
@@ -16,6 +17,7 @@ COMMANDS = (
     "demo",
     "facts",
     "gate",
+    "import",
     "kv",
     "llama",
     "merge",
@@ -29,7 +31,8 @@ COMMANDS = (
     "validate",
     "workload",
 )
-"""Subcommands: module ``llm_locust.cli.<name>`` with a click command of the same name, imported only when asked for."""
+"""Subcommands: module ``llm_locust.cli.<name>`` (``import_`` for the keyword) with a click command of the same name,
+imported only when asked for."""
 
 
 class _Commands(click.Group):
@@ -39,7 +42,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"llm_locust.cli.{cmd_name.replace('-', '_')}")
+        name = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name.replace("-", "_")
+        module = importlib.import_module(f"llm_locust.cli.{name}")
         command: click.Command = module.command
         return command
 

@@ -13,7 +13,6 @@ from llm_locust.analysis.words import number
 from llm_locust.cli.model_options import COUNT, Amount, Model, model_options, print_lines, read_model
 from llm_locust.records import UsageError
 from llm_locust.report.inert import LONGEST_NAME, one_line
-from llm_locust.sizing.capacity import gib
 from llm_locust.sizing.engine_cache import EngineBeside, EngineCache, beside, engine_caches
 from llm_locust.sizing.kv_cache import (
     DEFAULT_BLOCK_TOKENS,
@@ -22,6 +21,7 @@ from llm_locust.sizing.kv_cache import (
     KvEstimate,
     KvFit,
     KvLoad,
+    gib,
     kv_estimate,
     kv_fit,
     to_bytes,
@@ -289,7 +289,11 @@ def _engine(of: EngineBeside) -> list[tuple[str, str]]:
         lines.append(("", f"by the formula those tokens take {_size(of.estimated_bytes)} on each GPU"))
     if of.bytes_per_token is not None:
         share = of.difference_share
-        off = "" if share is None else f": {number(abs(share) * 100)} % {'above' if share > 0 else 'below'} the formula"
+        off = (
+            ""
+            if share is None
+            else f": {number(abs(share) * 100, 2)} % {'above' if share > 0 else 'below'} the formula"
+        )
         lines.append(("", f"{number(of.bytes_per_token, 6)} bytes a token on each GPU{off}"))
     if of.requests is not None:
         lines.append(("", f"room for {of.requests:,} of these requests at once"))
@@ -299,6 +303,6 @@ def _engine(of: EngineBeside) -> list[tuple[str, str]]:
 def _size(size: int) -> str:
     """In GiB, small ones in smaller units."""
     for unit, name in ((GIB, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size * 100 >= unit:
+        if size * 2 >= unit:
             return f"{gib(size / unit)} {name}"
     return f"{size} bytes"

@@ -30,8 +30,9 @@ from llm_locust.report.progress import shown_progress
     type=click.Path(path_type=Path),
     help="What llm-locust telemetry wrote on the machine under test: its memory, GPUs and processes. Repeatable.",
 )
-def command(run: Path, others: tuple[Path, ...], telemetry: tuple[Path, ...]) -> None:
-    """Merge the raw files of the run folder RUN, judge every stage and write requests.csv, summary.json and report.md.
+@click.option("--no-html", is_flag=True, help="Leave out report.html and the data of its charts (charts/*.csv).")
+def command(run: Path, others: tuple[Path, ...], telemetry: tuple[Path, ...], no_html: bool) -> None:
+    """Merge the raw files of the run folder RUN, judge every stage and write requests.csv, summary.json and the reports.
 
     It can be repeated at any time; the raw files stay as they are.
 
@@ -42,6 +43,6 @@ def command(run: Path, others: tuple[Path, ...], telemetry: tuple[Path, ...]) ->
                  4 a stage is invalid or undetermined, or arrivals were lost
     """
     with shown_progress() as progress:
-        reported = merge_run(run, others, progress, telemetry)
+        reported = merge_run(run, others, progress, telemetry, html=not no_html)
     print_reported(reported, Console())
     sys.exit(exit_code(reported.summary))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
+from click.types import FloatParamType, IntParamType
 from rich.console import Console
 from rich.text import Text
 
@@ -18,14 +18,30 @@ from llm_locust.sizing.kv_dtypes import ASSUMED_KV_DTYPE, KvDtype, kv_dtype
 from llm_locust.sizing.model_config import ModelShape, read_model_config
 from llm_locust.sizing.uneven_layers import Uneven
 
-COUNT = click.IntRange(min=1, max=10**9)
+LEAST, MOST = 1e-9, 10**9
+"""No size or speed of a replica lies outside: such a number is a slip, and what is made of it would not fit a record."""
 
 
-class Amount(click.FloatRange):
+class Count(IntParamType):
+    """A whole number above 0."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number.
+
+        Raises:
+            click.BadParameter: it is none, or out of range.
+        """
+        found = int(super().convert(value, param, ctx))
+        if not 1 <= found <= MOST:
+            self.fail(f"{value!r} is not a whole number from 1 to {MOST:,}", param, ctx)
+        return found
+
+
+class Amount(FloatParamType):
     """A finite number, above 0 or from 0 on."""
 
     def __init__(self, *, zero: bool = False) -> None:
-        super().__init__(min=0, min_open=not zero, max=1e15)
+        self._zero = zero
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number.
@@ -34,9 +50,12 @@ class Amount(click.FloatRange):
             click.BadParameter: it is none, or out of range.
         """
         found = float(super().convert(value, param, ctx))
-        if math.isnan(found):
-            self.fail(f"{value!r} is not a number", param, ctx)
+        if not (LEAST <= found <= MOST or (self._zero and found == 0)):
+            self.fail(f"{value!r} is not a number {'from' if self._zero else 'above'} 0 up to {MOST:,}", param, ctx)
         return found
+
+
+COUNT = Count()
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):

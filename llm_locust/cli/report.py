@@ -31,8 +31,9 @@ from llm_locust.report.progress import shown_progress
     help="Other gates, for example ttft_p95<=1000, faq:attainment>=0.99 or a TOML file of them; marked likewise. Several "
     "may follow one --gate.",
 )
+@click.option("--no-html", is_flag=True, help="Leave out the HTML report and the data of its charts.")
 @click.argument("more_gates", nargs=-1, metavar="[GATE]...")
-def command(run: Path, slo: str | None, gates: tuple[str, ...], more_gates: tuple[str, ...]) -> None:
+def command(run: Path, slo: str | None, gates: tuple[str, ...], more_gates: tuple[str, ...], no_html: bool) -> None:
     """Judge the merged run folder RUN again and write its report.
 
     \b
@@ -45,6 +46,7 @@ def command(run: Path, slo: str | None, gates: tuple[str, ...], more_gates: tupl
         raise UsageError(f"unexpected argument {more_gates[0]!r}: gates follow --gate")
     limits = None if slo is None else parse_slo(slo)
     with shown_progress() as progress:
-        reported = report_run(run, limits, parse_gates([*gates, *more_gates]) if gates else None, progress)
+        held = parse_gates([*gates, *more_gates]) if gates else None
+        reported = report_run(run, limits, held, progress, html=not no_html)
     print_reported(reported, Console())
     sys.exit(exit_code(reported.summary))

@@ -31,6 +31,8 @@ class ClosedLoop:
         """Which of all loops are this worker's."""
         self._going_on: dict[object, tuple[float, Prompt]] = {}
         """Think time and next turn of the conversations that loops, or users, are in."""
+        self._measured = 0
+        """Prompts taken from those that other stages measure with too."""
         self._running = 0
         self._started = False
         self._left: int | None = None
@@ -126,8 +128,7 @@ class ClosedLoop:
         run = stage.run
         following = self._going_on.pop(who, None)
         index = stage.spec.first_index + run.worker + stage.taken * run.stride
-        # Not the index: one worker's are a thousand apart, and a file of a hundred prompts would lend it only one.
-        number = stage.spec.first_index + self._rank + stage.taken * self._of
+        number = self._prompt_number(measured=phase == "measure")
         stage.taken += 1
         ready = write_down(
             stage,
@@ -147,3 +148,14 @@ class ClosedLoop:
             onward = run.workload.next_turn(ready.prompt, reply.text or "")
             if onward is not None:
                 self._going_on[who] = onward
+
+    def _prompt_number(self, *, measured: bool) -> int:
+        """Which prompt of the workload comes next: all workers go through them together.
+
+        It is not the index: one worker's are a thousand apart, and a file of a hundred prompts would lend it only one.
+        """
+        spec = self._stage.spec
+        if measured and spec.prompts_from is not None:
+            self._measured += 1
+            return spec.prompts_from + self._rank + (self._measured - 1) * self._of
+        return spec.first_index + self._rank + self._stage.taken * self._of

@@ -18,10 +18,10 @@ def output_width() -> int:
     return os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else 120
 
 
-def merge(folder: RunFolder) -> tuple[int, str]:
-    """Exit code and printed table of ``llm-locust merge``."""
+def merge(folder: RunFolder, *, html: bool = True) -> tuple[int, str]:
+    """Exit code and printed table of ``llm-locust merge``; without ``html`` it draws no report."""
     done = subprocess.run(
-        [sys.executable, "-m", "llm_locust", "merge", str(folder.path)],
+        [sys.executable, "-m", "llm_locust", "merge", str(folder.path), *([] if html else ["--no-html"])],
         stdout=subprocess.PIPE,
         text=True,
         check=False,
@@ -37,7 +37,7 @@ def merge(folder: RunFolder) -> tuple[int, str]:
 
 def newest_stage(folder: RunFolder) -> StageSummary | None:
     """The stage that was run last, judged by what is on disk; ``None`` when it cannot be."""
-    code, _ = merge(folder)
+    code, _ = merge(folder, html=False)  # a run that goes on is not to wait for charts
     if code not in (0, 3, 4):
         return None
     return RunSummary.load(folder.summary).stages[-1]

@@ -16,10 +16,11 @@ import psutil
 from locust.env import Environment
 
 from llm_locust.plugin.options import RunOptions, given_options
-from llm_locust.records import Manifest, UsageError
+from llm_locust.records import Clock, Manifest, UsageError
 from llm_locust.records.facts import combine
 from llm_locust.records.quality import QUALITY
 from llm_locust.records.run import API_KEY_VARIABLES, RunSpec, UserChoice
+from llm_locust.telemetry.devices.clock_offset import boot_id
 from llm_locust.telemetry.target import TargetFacts
 from llm_locust.users.base import LLMUser
 from llm_locust.workload import fixed, load_workload
@@ -70,7 +71,7 @@ def new_run_id() -> str:
 
 
 def set_up_run(
-    environment: Environment, options: RunOptions, host: str, facts: TargetFacts
+    environment: Environment, options: RunOptions, host: str, facts: TargetFacts, clock: Clock
 ) -> tuple[RunSpec, Manifest]:
     """Everything a run needs to begin, for a server that is up.
 
@@ -110,7 +111,7 @@ def set_up_run(
         synthetic_engine=facts.synthetic,
         users=[choice.name for choice in run.users],
         versions=_versions(facts),
-        machine=_machine(),
+        machine=_machine(clock),
         options=given_options(environment.parsed_options) if environment.parsed_options else {},
         command=_command(sys.argv[1:]),
         seed=options.seed,
@@ -163,10 +164,13 @@ def _versions(facts: TargetFacts) -> dict[str, str]:
     return found
 
 
-def _machine() -> dict[str, str | int | float | None]:
+def _machine(clock: Clock) -> dict[str, str | int | float | None]:
+    """The master's machine; with its clock's anchor, samples taken on it can be put on the master's clock exactly."""
     return {
         "system": f"{platform.system()} {platform.release()}",
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
         "ram_gb": round(psutil.virtual_memory().total / 1e9, 1),
+        "clock_anchor_ns": clock.anchor_ns,
+        "boot_id": boot_id(),
     }

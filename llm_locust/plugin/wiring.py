@@ -202,7 +202,7 @@ class Plugin:
         host = target_url(self._environment)
         key_here = self._read_headers(options)
         facts = wait_for_server(host, self.headers, options)
-        run, manifest = set_up_run(self._environment, options, host, facts)
+        run, manifest = set_up_run(self._environment, options, host, facts, self._clock)
         self._take_over(run)
         from llm_locust.plugin.workload_setup import settle_workload  # asks the server: not for a process of load alone
 

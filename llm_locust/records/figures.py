@@ -118,6 +118,19 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     """Sent and not ended, weighted by time."""
 
 
+class LengthFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """How long prompts, or replies, were asked to be and how long they were by the server's count, in tokens."""
+
+    requests: int
+    """Measured ok requests for which both are known."""
+    asked_mean: float
+    got_mean: float
+    worst_off_share: float
+    """The largest |got - asked| / asked."""
+    close_share: float
+    """Requests within 1 % of what was asked for / requests."""
+
+
 class ColdFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Measured requests by whether they found the model loaded, where the server says so."""
 
@@ -144,7 +157,7 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
     change_share: float | None
     """(last - first) / first; ``None`` when the first is 0 or unknown."""
     direction: Literal["rising", "falling", "none"] | None
-    """By a rank test against time at 1 %; ``None`` when too few spans have a value."""
+    """By a rank test against time at 0.1 %; ``None`` when too few spans have a value."""
     p_value: float | None = None
     spans: list[Figure] = []
     """The value in each span."""

@@ -77,6 +77,16 @@ class RunFolder:
         return self.path / "report.md"
 
     @property
+    def report_html(self) -> Path:
+        """``report.html``."""
+        return self.path / "report.html"
+
+    @property
+    def charts_dir(self) -> Path:
+        """``charts/``: the data of each chart of the report, as CSV."""
+        return self.path / "charts"
+
+    @property
     def worksheet_csv(self) -> Path:
         """``worksheet.csv``: a row per stage and burst, for a spreadsheet."""
         return self.path / "worksheet.csv"

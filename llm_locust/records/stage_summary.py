@@ -19,6 +19,7 @@ from llm_locust.records.figures import (
     Figure,
     InFlightTrend,
     Interval,
+    LengthFigures,
     LimitCount,
     LittlesLaw,
     Percentile,
@@ -221,6 +222,12 @@ class StageSummary(BatchFigures, kw_only=True):
     """How each figure moved from the first span to the last."""
     cold: ColdFigures | None = None
     """``None`` where the server does not say whether a request found the model loaded."""
+    input_lengths: LengthFigures | None = None
+    """``None`` when no length was asked for, or the server counts none."""
+    output_lengths: LengthFigures | None = None
+    """Output limits against what was generated: short of the limit is where the model ended by itself."""
+    requests_sha256: str | None = None
+    """Digest of the measured requests' contents in index order."""
     slices: list[SliceSummary] = []
     """Each slice of the workload alone, by name; empty when the workload has none."""
 

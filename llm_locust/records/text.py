@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_FORMULA = frozenset("=+-@\t\r\n|%＝＋－＠")
+_FORMULA = frozenset("=+-@\t\r\n＝＋－＠")
 """What a spreadsheet (or an import filter of one) may take for the beginning of a formula or a command."""
 
 LONGEST = 4_000

@@ -23,4 +23,4 @@ def _written(cell: Cell) -> str:
         return ""
     if isinstance(cell, bool):
         return "yes" if cell else "no"
-    return inert_cell(cell) if isinstance(cell, str) else repr(cell)
+    return inert_cell(cell) if isinstance(cell, str) else repr(cell).removesuffix(".0")

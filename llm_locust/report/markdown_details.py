@@ -5,7 +5,7 @@ from __future__ import annotations
 from llm_locust.analysis.drift import SIGNIFICANCE
 from llm_locust.analysis.verdict import needs_words
 from llm_locust.analysis.words import NOT_MEASURED, number, percent
-from llm_locust.records.figures import ColdFigures
+from llm_locust.records.figures import ColdFigures, LengthFigures
 from llm_locust.records.summary import Boundary, PointSummary, RunSummary, SliceSummary, StageSummary
 from llm_locust.report.inert import LONGEST_NAME, LONGEST_SENTENCE, escape
 from llm_locust.report.markdown_pieces import bullets, escaped, rps, table
@@ -151,9 +151,21 @@ def cold_line(cold: ColdFigures) -> str:
     )
 
 
+def length_words(lengths: LengthFigures) -> str:
+    """Lengths asked for against those that the server counted."""
+    return (
+        f"{number(lengths.asked_mean)} asked for on average, {number(lengths.got_mean)} by the server's count; "
+        f"{percent(lengths.close_share)} of {lengths.requests} requests within 1 %, the furthest "
+        f"{percent(lengths.worst_off_share, up=True)} off"
+    )
+
+
 def more_figures(stage: StageSummary) -> list[str]:
     """Speed of a request, stalls, deadlines along the stream, cost."""
     lines = []
+    for what, lengths in (("Input", stage.input_lengths), ("Output", stage.output_lengths)):
+        if lengths is not None:
+            lines.append(f"{what} tokens: {length_words(lengths)}")
     if stage.cold is not None:
         line = cold_line(stage.cold)
         lines.append(f"{line[0].upper()}{line[1:]}")

@@ -12,6 +12,7 @@ import pandas as pd
 
 from llm_locust.analysis.diagnosis import case_of, diagnose
 from llm_locust.analysis.evidence_files import write_records
+from llm_locust.analysis.gaps import Us
 from llm_locust.analysis.goodput import judge
 from llm_locust.analysis.judgement import judge_run, rows_of
 from llm_locust.analysis.merge import Merged, merge
@@ -24,6 +25,7 @@ from llm_locust.records.gates import GateSpec, format_gate, parse_gate
 from llm_locust.records.summary import Reconciliation, RunSummary, WhenSet
 from llm_locust.report.markdown import render_markdown
 from llm_locust.report.telemetry_files import RunSamples, read_samples
+from llm_locust.report.worksheet import worksheet_csv, worksheet_lines, worksheet_markdown
 
 
 class Reported(NamedTuple):
@@ -31,6 +33,8 @@ class Reported(NamedTuple):
 
     summary: RunSummary
     report: Path
+    html: Path | None = None
+    """``report.html``; ``None`` when it was not asked for."""
 
 
 def merge_run(
@@ -38,6 +42,7 @@ def merge_run(
     others: Iterable[Path] = (),
     progress: Progress = lambda _: None,
     telemetry: Iterable[Path] = (),
+    html: bool = False,
 ) -> Reported:
     """Merge the raw files of a run, judge it by the limits of its manifest and write everything anew.
 
@@ -46,6 +51,7 @@ def merge_run(
         others: Folders with worker files copied from other machines (run folders, or folders of ``worker-*.csv``).
         progress: Told what is being done.
         telemetry: Files of ``llm-locust telemetry`` from the machine under test.
+        html: Also write ``report.html`` and the data of its charts, which takes a second or two.
 
     Raises:
         UsageError: the folder is none, or its files do not fit together.
@@ -68,14 +74,23 @@ def merge_run(
     of_stages = [rows_of(rows, stage.spec.stage, stage.spec.round) for stage in manifest.stages]
     seen = see_run(manifest, of_stages, samples.server, samples.devices, samples.notes)
     gates = manifest_gates(manifest)
-    summary = judge_run(manifest, rows, merged.gaps_us, reconciliation, manifest.slo, gates=gates, seen=seen)
+    limits_set = own_limits_set(manifest)
+    summary = judge_run(manifest, rows, merged.gaps_us, reconciliation, manifest.slo, limits_set, gates, seen=seen)
     summary.findings = diagnose(case_of(manifest, summary, of_stages, merged.gaps_us, samples.server))
     del of_stages
     write_merged(folder.merged, rows, merged.gaps_us, progress)
     summary.save(folder.summary)
-    write_records(folder, manifest, summary, Facts(manifest.facts, folder.manifest.name))
-    _write(folder.report_md, render_markdown(summary))
-    return Reported(summary, folder.report_md)
+    write_records(folder, manifest, summary, _facts(folder, manifest))
+    _write_worksheet(folder, manifest, summary)
+    markdown = render_markdown(summary)
+    _write(folder.report_md, markdown)
+    page = _html(folder, manifest, summary, rows, merged.gaps_us, samples, markdown, progress) if html else None
+    return Reported(summary, folder.report_md, page)
+
+
+def own_limits_set(manifest: Manifest) -> WhenSet:
+    """Whether the limits in the manifest were there before load; those of an imported run never were."""
+    return "before" if manifest.transcribed is None else "after"
 
 
 def manifest_gates(manifest: Manifest) -> list[GateSpec]:
@@ -88,6 +103,7 @@ def report_run(
     slo: dict[str, float] | None = None,
     gates: Sequence[GateSpec] | None = None,
     progress: Progress = lambda _: None,
+    html: bool = False,
 ) -> Reported:
     """Judge a merged run again from ``requests.csv``, by its own limits and gates or by others.
 
@@ -104,26 +120,68 @@ def report_run(
     progress(Step("computing figures", len(rows)))
     own = manifest_gates(manifest)
     limits, held = manifest.slo if slo is None else slo, own if gates is None else gates
-    limits_set: WhenSet = "before" if limits == manifest.slo else "after"
+    own_limits = limits == manifest.slo
+    limits_set: WhenSet = own_limits_set(manifest) if own_limits else "after"
     gates_set: WhenSet = "before" if set(held) == set(own) else "after"
-    if limits_set == "before":
+    if own_limits:
         limits = manifest.slo
     summary = judge_run(
         manifest, rows, gaps_us, merged.reconciliation, limits, limits_set, held, gates_set, seen_before(merged)
     )
     name = ""
-    if limits_set == "after":
+    if not own_limits:
         name += "-slo-" + (format_slo(limits).replace("=", "").replace(",", "-") or "none")
     if gates_set == "after":
         name += "-gates-" + _digest(held)
-    samples = read_samples(folder, manifest).server
+    samples = read_samples(folder, manifest, _telemetry_read(folder, merged))
     of_stages = [rows_of(rows, stage.spec.stage, stage.spec.round) for stage in manifest.stages]
-    summary.findings = diagnose(case_of(manifest, summary, of_stages, gaps_us, samples))
+    summary.findings = diagnose(case_of(manifest, summary, of_stages, gaps_us, samples.server))
     summary_path = folder.path / f"summary{name}.json" if name else folder.summary
     report_path = folder.path / f"report{name}.md" if name else folder.report_md
     summary.save(summary_path)
-    _write(report_path, render_markdown(summary))
-    return Reported(summary, report_path)
+    _write_worksheet(folder, manifest, summary, name)
+    markdown = render_markdown(summary)
+    _write(report_path, markdown)
+    page = _html(folder, manifest, summary, rows, gaps_us, samples, markdown, progress, name) if html else None
+    return Reported(summary, report_path, page)
+
+
+def _html(
+    folder: RunFolder,
+    manifest: Manifest,
+    summary: RunSummary,
+    rows: pd.DataFrame,
+    gaps_us: Us,
+    samples: RunSamples,
+    markdown: str,
+    progress: Progress,
+    name: str = "",
+) -> Path:
+    from llm_locust.report.html import write_html  # brings matplotlib with it, which takes longer than a small merge
+
+    progress(Step("drawing report.html", len(rows)))
+    return write_html(folder, manifest, summary, rows, gaps_us, samples, markdown, name)
+
+
+def _telemetry_read(folder: RunFolder, merged: RunSummary) -> list[Path]:
+    """The files of ``llm-locust telemetry`` that the merge read, where they still are."""
+    own = {folder.plan.name, folder.server_csv.name, folder.devices_csv.name}
+    sources = [Path(name) for name in merged.reconciliation.sources]
+    return [path for path in sources if path.name not in own and path.suffix != ".csv" and path.exists()]
+
+
+def _facts(folder: RunFolder, manifest: Manifest) -> Facts:
+    return Facts(manifest.facts, folder.manifest.name)
+
+
+def _write_worksheet(folder: RunFolder, manifest: Manifest, summary: RunSummary, name: str = "") -> None:
+    """Beside the report, as CSV and as Markdown; ``name`` marks what was judged by other limits than the run's own."""
+    lines = worksheet_lines(manifest, summary, _facts(folder, manifest))
+    for path, text in (
+        (folder.worksheet_csv, worksheet_csv(lines)),
+        (folder.worksheet_md, worksheet_markdown(summary, lines)),
+    ):
+        _write(path.with_name(f"{path.stem}{name}{path.suffix}"), text)
 
 
 def _digest(gates: Sequence[GateSpec]) -> str:

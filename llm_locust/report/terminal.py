@@ -73,8 +73,10 @@ def print_reported(reported: Reported, console: Console) -> None:
     for required in requirement_lines(summary):
         console.print(Text(required))
     # A path is for copying: it is not broken over lines.
-    path = str(reported.report)
-    console.print(Text(f"Report: {path if path.isprintable() else shell_word(path)}"), soft_wrap=True)
+    for name, file in (("Report", reported.report), ("For a browser", reported.html)):
+        if file is not None:
+            path = str(file)
+            console.print(Text(f"{name}: {path if path.isprintable() else shell_word(path)}"), soft_wrap=True)
 
 
 def _details(stage: StageSummary) -> list[str]:

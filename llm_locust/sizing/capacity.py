@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from llm_locust.analysis.words import number
-from llm_locust.sizing.kv_cache import GIB, KvEstimate
+from llm_locust.sizing.kv_cache import GIB, KvEstimate, gib
 from llm_locust.sizing.measured_run import MeasuredBound, MeasuredRun
 
 BoundName = Literal["memory", "compute", "tail_latency", "error_rate"]
@@ -299,9 +299,3 @@ def _headroom(demand: Demand) -> list[str]:
     of = demand.headroom
     shares = (("peaks", of.peaks), ("retries", of.retries), ("the length tail", of.length_tail))
     return ["headroom: " + ", ".join(f"{number(share * 100)} % for {name}" for name, share in shares)]
-
-
-def gib(size: Fraction | float) -> str:
-    """``13.04``, ``1.0``: at four digits, and a whole number shows that it is one."""
-    text = number(float(size))
-    return text if "." in text or "e" in text else f"{text}.0"

@@ -11,10 +11,13 @@ from fractions import Fraction
 
 import msgspec
 
+from llm_locust.analysis.words import number
 from llm_locust.records import UsageError
 from llm_locust.sizing.kv_dtypes import KvDtype
 
 GIB = 1 << 30
+
+MOST_BYTES = 1 << 63
 
 DEFAULT_BLOCK_TOKENS = 16
 """What vLLM starts from on NVIDIA GPUs."""
@@ -100,12 +103,14 @@ def kv_estimate(shape: KvShape, load: KvLoad) -> KvEstimate:
     """What the formula gives.
 
     Raises:
-        UsageError: the KV heads cannot be shared by that many GPUs.
+        UsageError: the KV heads cannot be shared by that many GPUs, or the numbers are beyond any memory.
     """
     per_gpu, copies = share_of_heads(shape.kv_heads, load.tensor_parallel)
     blocks = -(-load.tokens // load.block_tokens)
     held = blocks * load.block_tokens
     whole, part = _token_bytes(shape, shape.kv_heads), _token_bytes(shape, per_gpu)
+    if max(whole, part * load.tensor_parallel) * held * load.held >= MOST_BYTES:
+        raise UsageError("these numbers come to more than any memory holds (2^63 bytes): is one of them a slip?")
     return KvEstimate(
         shape=shape,
         load=load,
@@ -161,3 +166,9 @@ def to_bytes(gib: float) -> int:
 def _token_bytes(shape: KvShape, kv_heads: int) -> Fraction:
     """Keys and values of one token in all layers."""
     return 2 * shape.layers * kv_heads * shape.head_dim * Fraction(shape.dtype.bytes)
+
+
+def gib(size: Fraction | float) -> str:
+    """``13.04``, ``1.0``: at four digits, and a whole number shows that it is one."""
+    text = number(float(size))
+    return text if "." in text or "e" in text else f"{text}.0"

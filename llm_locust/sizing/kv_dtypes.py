@@ -64,7 +64,7 @@ def kv_dtype(text: str) -> KvDtype:
         size = float(name)
     except ValueError:
         size = math.nan
-    if 0 < size <= 8:
+    if 1 / 8 <= size <= 8:  # from a bit on
         return KvDtype(name=f"{size:g} bytes", bytes=size)
     near = difflib.get_close_matches(name, [*_BYTES, *_SHORT], n=1)
     hint = f"did you mean {near[0]}? " if near else ""

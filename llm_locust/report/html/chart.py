@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup
 
-from llm_locust.report.inert import LONGEST_NAME, one_line
+from llm_locust.report.csv_cells import csv_text
 
 Cell = str | int | float | None
-
-_BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Key(NamedTuple):
@@ -23,7 +19,7 @@ class Key(NamedTuple):
     role: str
     """A colour of :data:`llm_locust.report.html.theme.ROLES`."""
     style: str = "-"
-    """A line style of matplotlib, ``area`` or ``dot``."""
+    """A line style of matplotlib, ``area``, ``dot`` or ``cross``."""
 
 
 class Chart(NamedTuple):
@@ -41,23 +37,10 @@ class Chart(NamedTuple):
     keys: Sequence[Key] = ()
 
 
-def csv_text(columns: Mapping[str, Sequence[Cell]]) -> str:
+def csv_of(columns: Mapping[str, Sequence[Cell]]) -> str:
     """The data as a CSV file with a header; an empty cell is not measured.
 
     Raises:
         ValueError: the columns are not of one length.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_cell(value) for value in row] for row in zip(*columns.values(), strict=True))
-    return out.getvalue()
-
-
-def _cell(value: Cell) -> Cell:
-    """A text that a spreadsheet would take for a formula is marked as text; numbers are left as they are."""
-    if not isinstance(value, str):
-        return value
-    marked = value.startswith(_BEGINS_A_FORMULA)
-    text = one_line(value, LONGEST_NAME)
-    return f"'{text}" if marked or text.startswith(_BEGINS_A_FORMULA) else text
+    return csv_text([list(columns), *zip(*columns.values(), strict=True)])

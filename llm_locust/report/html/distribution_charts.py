@@ -14,9 +14,9 @@ from llm_locust.report.html.axes import limit_line, linear_ticks, margins, span_
 from llm_locust.report.html.chart import Cell, Chart, Key
 from llm_locust.report.html.rate_charts import LATENCIES
 from llm_locust.report.html.run_data import Floats, PointData, RunData
-from llm_locust.report.html.theme import STAND_IN, drawing, new_figure, svg_of
+from llm_locust.report.html.theme import NARROW, STAND_IN, drawing, new_figure, svg_of
 
-HEIGHT = 260
+HEIGHT = 230
 
 MOST_CURVES = 8
 """In one chart; its data hold all of them."""
@@ -33,7 +33,12 @@ def latency_distributions(data: RunData) -> list[Chart]:
     found = []
     for name, short, words in LATENCIES:
         curves = [
-            (point, _quantiles(np.concatenate([_known(stage.rows[f"{name}_ms"].to_numpy()[stage.ok]) for stage in point.stages])))
+            (
+                point,
+                _quantiles(
+                    np.concatenate([_known(stage.rows[f"{name}_ms"].to_numpy()[stage.ok]) for stage in point.stages])
+                ),
+            )
             for point in data.points
         ]
         limit = data.summary.slo.get(name)
@@ -44,9 +49,17 @@ def latency_distributions(data: RunData) -> list[Chart]:
 
 def stream_distributions(data: RunData) -> list[Chart]:
     """Gaps between output events, and the longest gap of each request, over the ok requests of every point."""
-    gaps = [(point, _gap_quantiles([count_gaps(stage.rows, stage.ok, data.gaps_us) for stage in point.stages])) for point in data.points]
+    gaps = [
+        (point, _gap_quantiles([count_gaps(stage.rows, stage.ok, data.gaps_us) for stage in point.stages]))
+        for point in data.points
+    ]
     longest = [
-        (point, _quantiles(np.concatenate([_known(stage.rows["max_gap_ms"].to_numpy()[stage.ok]) for stage in point.stages])))
+        (
+            point,
+            _quantiles(
+                np.concatenate([_known(stage.rows["max_gap_ms"].to_numpy()[stage.ok]) for stage in point.stages])
+            ),
+        )
         for point in data.points
     ]
     limit = data.summary.slo.get("max_gap")
@@ -137,12 +150,14 @@ def _cumulative(
         columns[f"{point.name} (ms)"] = np.round(values, 6).tolist()
     keys = []
     with drawing(name):
-        figure = new_figure(HEIGHT)
+        figure = new_figure(HEIGHT, NARROW)
         axes = figure.add_subplot()
         for place, (point, values) in enumerate(drawn):
             role = f"r{1 + round(place * (MOST_CURVES - 1) / max(len(drawn) - 1, 1))}"
             style = ("-", "--", "-.", ":")[place % 4]
-            axes.plot(values, SHARES * 100, color=STAND_IN[role], linestyle=style, drawstyle="steps-post", linewidth=1.6)
+            axes.plot(
+                values, SHARES * 100, color=STAND_IN[role], linestyle=style, drawstyle="steps-post", linewidth=1.6
+            )
             keys.append(Key(f"{point.name} ({point.result})", role, style))
         ends = [float(v) for _, values in drawn for v in (values[0], values[-1])]
         if limit is not None:
@@ -155,7 +170,9 @@ def _cumulative(
         linear_ticks(axes, "y")
         units(axes, y=f"% of {of_what} within", x="ms")
         margins(figure)
-        medians = "; ".join(f"{p.name}: half within {number(float(v[49]))} ms, 95 % within {number(float(v[94]))} ms" for p, v in drawn)
+        medians = "; ".join(
+            f"{p.name}: half within {number(float(v[49]))} ms, 95 % within {number(float(v[94]))} ms" for p, v in drawn
+        )
         svg = svg_of(figure, name, f"{title}: cumulative distribution", f"{medians}.")
     left_out = len(known) - len(drawn)
     caption = f"Share of the measured {of_what} that took at most so long; rounds together."
@@ -176,11 +193,14 @@ def _histogram(name: str, title: str, pair: Sequence[Floats], words: tuple[str, 
         width = max(1.0, np.ceil((high - low + 1) / BINS))
         edges = np.arange(low - 0.5, high + 0.5 + width, width)
     counts = [np.histogram(values, edges)[0] for values in pair]
-    columns: dict[str, Sequence[Cell]] = {"from_tokens": np.ceil(edges[:-1]).tolist(), "to_tokens": np.floor(edges[1:]).tolist()}
+    columns: dict[str, Sequence[Cell]] = {
+        "from_tokens": np.ceil(edges[:-1]).tolist(),
+        "to_tokens": np.floor(edges[1:]).tolist(),
+    }
     keys = []
     said = []
     with drawing(name):
-        figure = new_figure(HEIGHT)
+        figure = new_figure(HEIGHT, NARROW)
         axes = figure.add_subplot()
         for values, bars, role, fill, word in zip(pair, counts, ("s2", "s1"), (False, True), words, strict=True):
             columns[word.replace(" ", "_")] = bars.tolist() if len(values) else [None] * len(bars)
@@ -189,8 +209,11 @@ def _histogram(name: str, title: str, pair: Sequence[Floats], words: tuple[str, 
             if fill:
                 axes.stairs(bars, edges, fill=True, color=STAND_IN[role], alpha=0.35)
             axes.stairs(bars, edges, color=STAND_IN[role], linewidth=1.6, linestyle="-" if fill else "--")
-            keys.append(Key(f"{word}: mean {number(float(values.mean()))}, {len(values)} requests", role, "-" if fill else "--"))
-            said.append(f"{word}: {number(float(values.min()))} to {number(float(values.max()))} tokens, mean {number(float(values.mean()))}")
+            keys.append(
+                Key(f"{word}: mean {number(float(values.mean()))}, {len(values)} requests", role, "-" if fill else "--")
+            )
+            least, mean, most = (number(float(of)) for of in (values.min(), values.mean(), values.max()))
+            said.append(f"{word}: {least} to {most} tokens, mean {mean}")
         axes.set_xlim(edges[0] - 0.02 * (edges[-1] - edges[0]), edges[-1] + 0.02 * (edges[-1] - edges[0]))
         axes.set_ylim(0, max(int(bars.max()) for bars in counts) * 1.08)
         linear_ticks(axes)

@@ -43,7 +43,9 @@ def sections(markdown: str) -> list[Section]:
         if heading is None:
             continue
         title = _inline(parser, heading)
-        parts = [Part(None if of is None else _inline(parser, of), _html(parser, rest)) for of, rest in _cut(body, "h3")]
+        parts = [
+            Part(None if of is None else _inline(parser, of), _html(parser, rest)) for of, rest in _cut(body, "h3")
+        ]
         kept = [part for part in parts if part.title is not None or part.body.strip()]
         found.append(Section(title, slug(heading.content), kept))
     return found
@@ -84,8 +86,8 @@ def _cut(tokens: Sequence[Token], tag: str) -> list[tuple[Token | None, list[Tok
 
 
 def _inline(parser: MarkdownIt, token: Token) -> Markup:
-    return Markup(parser.renderer.renderInline(token.children or [], parser.options, {}))  # noqa: S704 - escaped by the renderer
+    return Markup(parser.renderer.render([token], parser.options, {}))
 
 
 def _html(parser: MarkdownIt, tokens: Sequence[Token]) -> Markup:
-    return Markup(parser.renderer.render(list(tokens), parser.options, {}))  # noqa: S704 - escaped by the renderer
+    return Markup(parser.renderer.render(list(tokens), parser.options, {}))

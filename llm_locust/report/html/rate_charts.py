@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from llm_locust.analysis.words import number, percent
-from llm_locust.records.summary import Figure, StageSummary
+from llm_locust.records.summary import StageSummary
 from llm_locust.report.html.axes import from_zero, limit_line, linear_ticks, margins, span_axis, units
 from llm_locust.report.html.chart import Chart, Key
 from llm_locust.report.html.run_data import RunData
-from llm_locust.report.html.theme import STAND_IN, drawing, new_figure, svg_of
+from llm_locust.report.html.theme import NARROW, STAND_IN, drawing, new_figure, svg_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,10 +24,21 @@ HEIGHT = 300
 MOST_IN_WORDS = 12
 """Values that the alternative text of a chart names; for more it points to the data."""
 
-LATENCIES = (("ttft", "TTFT", "time to first token"), ("tpot", "TPOT", "time per output token"), ("e2e", "E2E", "end to end"))
+LATENCIES = (
+    ("ttft", "TTFT", "time to first token"),
+    ("tpot", "TPOT", "time per output token"),
+    ("e2e", "E2E", "end to end"),
+)
 PERCENTILES = ((50, "s3", ":"), (95, "s1", "-"), (99, "s4", "--"))
 
+IN_SIGHT = 4
+"""A limit is drawn while it is not more than so many times what was measured; the legend has its number anyhow."""
+
+OFFERED, IN_FLIGHT = "offered rate, requests per second", "requests kept in flight"
+
 Curve = Sequence[StageSummary]
+Value = Callable[[StageSummary], float | None]
+Columns = dict[str, list[str | int | float | None]]
 
 
 def open_curves(data: RunData) -> list[list[StageSummary]]:
@@ -83,23 +94,26 @@ def goodput_chart(data: RunData) -> Chart | None:
         for place, curve in enumerate(curves):
             completed, good = (("s2", "s1"), ("s6", "s5"))[min(place, 1)]
             label = curve_name(curve)
-            if _draw(axes, curve, lambda of: of.completed_in_window_rps, completed, "--", linked=place == 0, worst=min):
+            if _draw(axes, curve, _completed, completed, "--", linked=place == 0, worst=min):
                 keys.append(Key(f"completed in the window ({label})", completed, "--" if place == 0 else "dot"))
-            if _draw(axes, curve, lambda of: of.goodput_rps, good, "-", linked=place == 0, worst=min):
+            if _draw(axes, curve, _good, good, "-", linked=place == 0, worst=min):
                 keys.append(Key(f"goodput ({label})", good, "-" if place == 0 else "dot"))
         if any(_not_judged(of) for of in stages):
-            keys.append(Key("× stage that was not judged: no curve runs through it", "muted", "dot"))
+            keys.append(Key("stage that was not judged: no curve runs through it", "muted", "cross"))
         from_zero(axes, [top, *(of.completed_in_window_rps for of in stages)])
         linear_ticks(axes, "y")
         linear_ticks(axes)
         units(axes, y="requests per second", x="offered rate, requests per second")
-        margins(figure, top=40)
-        svg = svg_of(figure, name, "Goodput and completed requests against the offered rate", _goodput_words(data, stages))
+        margins(figure, top=54)
+        svg = svg_of(
+            figure, name, "Goodput and completed requests against the offered rate", _goodput_words(data, stages)
+        )
     caption = "Good: met every limit. Completed: ended in the window, good or not."
     if not summary.slo:
         caption = "No limits were chosen (--slo), so there is no goodput. Completed: ended in the window."
     elif all(of.goodput_rps is None for of in stages):
-        caption += f" Goodput is not available: {next((of.goodput_unavailable for of in stages if of.goodput_unavailable), 'nothing was measured')}."
+        why = next((of.goodput_unavailable for of in stages if of.goodput_unavailable), "nothing was measured")
+        caption += f" Goodput is not available: {why}."
     if any(of.round for of in stages):
         caption += " Each dot is a round; the line runs through the worst."
     return Chart(name, "Goodput against the offered rate", caption, _rate_columns(stages), svg, keys)
@@ -108,51 +122,55 @@ def goodput_chart(data: RunData) -> Chart | None:
 def latency_charts(data: RunData) -> list[Chart]:
     """TTFT, TPOT and E2E against the offered rate, and against the concurrency of closed loops: P50, P95, P99."""
     found = []
-    for mode, curves in (("open", open_curves(data)), ("closed", closed_curves(data))):
+    for curves in (open_curves(data), closed_curves(data)):
         if curves:
-            found += [_latency(data, curves[0], mode, *latency) for latency in LATENCIES]
+            found += [_latency(data, curves, *latency) for latency in LATENCIES]
     return [chart for chart in found if chart is not None]
 
 
-def _latency(data: RunData, curve: Curve, mode: str, name: str, short: str, words: str) -> Chart | None:
+def _latency(data: RunData, curves: Sequence[Curve], name: str, short: str, words: str) -> Chart | None:
+    """The first curve is drawn in full; of the others (a burst, a replay) the P95."""
+    curve, stages = curves[0], [of for curve in curves for of in curve]
     limit = data.summary.slo.get(name)
-    names = [f"{name}_p{at}_ms" for at, _, _ in PERCENTILES]
-    values = [v for of in curve for n in names if (v := _value(of, n)) is not None]
+    parts = [(f"P{at}", _percentile(f"{name}_p{at}_ms"), " ms") for at, _, _ in PERCENTILES]
+    values = [known for of in stages for _, value, _ in parts if (known := value(of)) is not None]
     if not values:
         return None
-    file = f"latency-{name}-{'against-rate' if mode == 'open' else 'against-concurrency'}"
+    is_open = curve[0].mode == "open"
+    file = f"latency-{name}-{'against-rate' if is_open else 'against-concurrency'}"
     title = f"{short}, {words}"
     with drawing(file):
-        figure = new_figure(HEIGHT - 40)
+        figure = new_figure(HEIGHT - 50, NARROW)
         axes = figure.add_subplot()
-        axes.set_xlim(0, max(_place(of) or 0.0 for of in curve) * 1.06)
+        axes.set_xlim(0, _furthest(stages) * 1.06)
         keys = []
-        for at, role, style in PERCENTILES:
-            if _draw(axes, curve, lambda of, n=f"{name}_p{at}_ms": _value(of, n), role, style, linked=True, worst=max):  # type: ignore[misc]
-                keys.append(Key(f"P{at}", role, style))
-        drawn = values
-        if limit is not None and limit <= 4 * max(values):
-            limit_line(axes, limit)
-            drawn = [*values, limit]
+        for (label, value, _), (_, role, style) in zip(parts, PERCENTILES, strict=True):
+            if _draw(axes, curve, value, role, style, linked=True, worst=max):
+                keys.append(Key(label, role, style))
+        keys += [
+            Key(f"P95 ({curve_name(other)})", "s5", "dot")
+            for other in curves[1:]
+            if _draw(axes, other, parts[1][1], "s5", "-", linked=False, worst=max)
+        ]
         if limit is not None:
             keys.append(Key(f"limit {number(limit)} ms", "limit", "--"))
-        span_axis(axes, drawn, "y")
+            if limit <= IN_SIGHT * max(values):
+                limit_line(axes, limit)
+                values.append(limit)
+        span_axis(axes, values, "y")
         linear_ticks(axes)
-        x = "offered rate, requests per second" if mode == "open" else "requests kept in flight"
-        units(axes, y="ms", x=x)
+        units(axes, y="ms", x=OFFERED if is_open else IN_FLIGHT)
         margins(figure)
-        said = _in_words(curve, [(f"P{at}", lambda of, n=n: _value(of, n), " ms") for (at, _, _), n in zip(PERCENTILES, names, strict=True)])  # type: ignore[misc]
+        said = _in_words(curve, parts)
         svg = svg_of(figure, file, f"{title}: P50, P95 and P99 ({curve_name(curve)})", said)
-    columns = _identity(curve) | {
-        column: [_cell(part(of, n)) for of in curve]
-        for n in names
-        for column, part in (
-            (n, lambda of, n: of.percentiles[n].value if n in of.percentiles else None),
-            (f"{n}_low", lambda of, n: of.percentiles[n].low if n in of.percentiles else None),
-            (f"{n}_high", lambda of, n: of.percentiles[n].high if n in of.percentiles else None),
-        )
-    }
-    columns |= {"n": [of.percentiles[names[0]].n if names[0] in of.percentiles else None for of in curve], "limit_ms": [limit] * len(curve)}
+    columns = _identity(stages)
+    for at, _, _ in PERCENTILES:
+        found = [of.percentiles.get(f"{name}_p{at}_ms") for of in stages]
+        columns[f"{name}_p{at}_ms"] = [of.value if of is not None else None for of in found]
+        columns[f"{name}_p{at}_ms_low"] = [of.low if of is not None else None for of in found]
+        columns[f"{name}_p{at}_ms_high"] = [of.high if of is not None else None for of in found]
+        columns["n"] = [of.n if of is not None else None for of in found]
+    columns["limit_ms"] = [limit] * len(stages)
     caption = f"Over ok requests, {curve_name(curve)}." + (" No limit was chosen for it." if limit is None else "")
     return Chart(file, title, caption, columns, svg, keys)
 
@@ -162,37 +180,70 @@ def concurrency_charts(data: RunData) -> list[Chart]:
     curves = closed_curves(data)
     if not curves:
         return []
-    curve = curves[0]
+    charts = [
+        _throughput(
+            data, curves[0], "requests-against-concurrency", "Requests", "requests per second", _completed, _good
+        ),
+        _throughput(
+            data, curves[0], "tokens-against-concurrency", "Output tokens", "output tokens per second", _tokens
+        ),
+    ]
+    return [chart for chart in charts if chart is not None]
+
+
+def _throughput(
+    data: RunData, curve: Curve, name: str, what: str, unit: str, value: Value, good: Value | None = None
+) -> Chart | None:
+    drawn = [value(of) for of in curve]
+    if all(found is None for found in drawn):
+        return None
     knee = data.summary.knee.concurrency if data.summary.knee is not None else None
-    found = []
-    for name, title, unit, value in (
-        ("requests-against-concurrency", "Requests against concurrency", "requests per second", lambda of: of.completed_in_window_rps),
-        ("tokens-against-concurrency", "Output tokens against concurrency", "output tokens per second", lambda of: of.output_tokens_in_window_tps),
-    ):  # fmt: skip
-        if all(value(of) is None for of in curve):
-            continue
-        with drawing(name):
-            figure = new_figure(HEIGHT - 40)
-            axes = figure.add_subplot()
-            axes.set_xlim(0, max(_place(of) or 0.0 for of in curve) * 1.06)
-            keys = []
-            if _draw(axes, curve, value, "s2", "--", linked=True, worst=min):
-                keys.append(Key(f"in the window ({curve_name(curve)})", "s2", "--"))
-            drawn = [value(of) for of in curve]
-            if name.startswith("requests") and _draw(axes, curve, lambda of: of.goodput_rps, "s1", "-", linked=True, worst=min):
-                keys.append(Key(f"goodput ({curve_name(curve)})", "s1"))
-                drawn += [of.goodput_rps for of in curve]
-            if knee is not None:
-                axes.axvline(knee, color=STAND_IN["pass"], linewidth=1.4)
-                keys.append(Key(f"knee: {knee} in flight", "pass"))
-            from_zero(axes, drawn)
-            linear_ticks(axes, "y")
-            linear_ticks(axes)
-            units(axes, y=unit, x="requests kept in flight")
-            margins(figure)
-            svg = svg_of(figure, name, title, _in_words(curve, [("in the window", value, f" {unit}")]))
-        found.append(Chart(name, title, "A closed loop has no offered rate: its clients wait for their replies.", _rate_columns(curve), svg, keys))
-    return found
+    title = f"{what} against concurrency"
+    with drawing(name):
+        figure = new_figure(HEIGHT - 40)
+        axes = figure.add_subplot()
+        axes.set_xlim(0, _furthest(curve) * 1.06)
+        keys = []
+        if _draw(axes, curve, value, "s2", "--", linked=True, worst=min):
+            keys.append(Key(f"in the window ({curve_name(curve)})", "s2", "--"))
+        if good is not None and _draw(axes, curve, good, "s1", "-", linked=True, worst=min):
+            keys.append(Key(f"goodput ({curve_name(curve)})", "s1"))
+            drawn += [good(of) for of in curve]
+        if knee is not None:
+            axes.axvline(knee, color=STAND_IN["pass"], linewidth=1.4)
+            keys.append(Key(f"knee: {knee} in flight", "pass"))
+        from_zero(axes, drawn)
+        linear_ticks(axes, "y")
+        linear_ticks(axes)
+        units(axes, y=unit, x=IN_FLIGHT)
+        margins(figure)
+        svg = svg_of(figure, name, title, _in_words(curve, [("in the window", value, f" {unit}")]))
+    caption = "A closed loop has no offered rate: it sends when a reply has come."
+    return Chart(name, title, caption, _rate_columns(curve), svg, keys)
+
+
+def _completed(of: StageSummary) -> float | None:
+    return of.completed_in_window_rps
+
+
+def _good(of: StageSummary) -> float | None:
+    return of.goodput_rps
+
+
+def _tokens(of: StageSummary) -> float | None:
+    return of.output_tokens_in_window_tps
+
+
+def _percentile(name: str) -> Value:
+    def value(of: StageSummary) -> float | None:
+        found = of.percentiles.get(name)
+        return found.value if found is not None and isinstance(found.value, float | int) else None
+
+    return value
+
+
+def _furthest(stages: Sequence[StageSummary]) -> float:
+    return max(_place(of) or 0.0 for of in stages)
 
 
 def _place(of: StageSummary) -> float | None:
@@ -203,15 +254,10 @@ def _not_judged(of: StageSummary) -> bool:
     return of.verdict.result in ("invalid", "not_run") or of.measured == 0
 
 
-def _value(of: StageSummary, name: str) -> float | None:
-    found = of.percentiles.get(name)
-    return found.value if found is not None and isinstance(found.value, float | int) else None
-
-
 def _draw(
     axes: Axes,
     curve: Curve,
-    value: Callable[[StageSummary], float | None],
+    value: Value,
     role: str,
     style: str,
     *,
@@ -262,15 +308,15 @@ def _boundary(axes: Axes, data: RunData, top: float) -> list[Key]:
         if at is None:
             continue
         axes.axvline(at, color=STAND_IN[role], linewidth=1.4, zorder=1.2)
-        near_edge = at < 0.25 * top if side == "right" else at > 0.75 * top
-        flipped = {"right": "left", "left": "right"}[side] if near_edge else side
+        flipped = at < 0.3 * top if side == "right" else at > 0.7 * top
+        to_the = {"right": "left", "left": "right"}[side] if flipped else side
         axes.annotate(
             f"{text} {number(at)}",
             (at, 1.0),
             xycoords=("data", "axes fraction"),
-            xytext=(-3 if flipped == "right" else 3, 2 if not near_edge or last is None or first is None else 2),
+            xytext=(-3 if to_the == "right" else 3, 16 if flipped else 2),  # above the other one, which it may meet
             textcoords="offset points",
-            ha=flipped,
+            ha=to_the,
             va="bottom",
             color=STAND_IN[role],
         )
@@ -278,7 +324,7 @@ def _boundary(axes: Axes, data: RunData, top: float) -> list[Key]:
     return sorted(keys, key=lambda key: key.style == "area")
 
 
-def _identity(stages: Sequence[StageSummary]) -> dict[str, list[str | int | float | None]]:
+def _identity(stages: Sequence[StageSummary]) -> Columns:
     return {
         "stage": [of.stage for of in stages],
         "round": [of.round for of in stages],
@@ -292,7 +338,7 @@ def _identity(stages: Sequence[StageSummary]) -> dict[str, list[str | int | floa
     }
 
 
-def _rate_columns(stages: Sequence[StageSummary]) -> dict[str, list[str | int | float | None]]:
+def _rate_columns(stages: Sequence[StageSummary]) -> Columns:
     return _identity(stages) | {
         "measured": [of.measured for of in stages],
         "achieved_rate_rps": [of.achieved_rate_rps for of in stages],
@@ -306,11 +352,7 @@ def _rate_columns(stages: Sequence[StageSummary]) -> dict[str, list[str | int | 
     }
 
 
-def _cell(value: Figure) -> float | str | None:
-    return value
-
-
-def _in_words(curve: Curve, parts: Sequence[tuple[str, Callable[[StageSummary], float | None], str]]) -> str:
+def _in_words(curve: Curve, parts: Sequence[tuple[str, Value, str]]) -> str:
     if len(curve) > MOST_IN_WORDS:
         return f"{len(curve)} stages, {curve_name(curve)}; the values are in the CSV file beside the report."
     said = []
@@ -322,8 +364,5 @@ def _in_words(curve: Curve, parts: Sequence[tuple[str, Callable[[StageSummary], 
 
 
 def _goodput_words(data: RunData, stages: Sequence[StageSummary]) -> str:
-    parts = [
-        ("goodput", lambda of: of.goodput_rps, " req/s"),
-        ("completed", lambda of: of.completed_in_window_rps, " req/s"),
-    ]
+    parts = [("goodput", _good, " req/s"), ("completed", _completed, " req/s")]
     return f"{_in_words(stages, parts)} {data.summary.verdict}"

@@ -17,7 +17,7 @@ from llm_locust.records import NS_PER_S, Outcome
 from llm_locust.report.html.axes import from_zero, limit_line, linear_ticks, margins, span_axis, units
 from llm_locust.report.html.chart import Cell, Chart, Key
 from llm_locust.report.html.run_data import Floats, RunData, StageData
-from llm_locust.report.html.theme import STAND_IN, drawing, new_figure, svg_of
+from llm_locust.report.html.theme import NARROW, STAND_IN, drawing, new_figure, svg_of
 from llm_locust.report.html.timelines import bin_width
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def strip(data: RunData) -> Strip | None:
     lengths = [stage.end_s - stage.start_s for stage in stages]
     total = sum(lengths)
     width = bin_width(total, MOST_BINS)
-    edges = np.arange(0, int(np.ceil(total / width - 1e-9)) + 1) * width
+    edges: Floats = np.arange(0, int(np.ceil(total / width - 1e-9)) + 1, dtype=np.float64) * width
     return Strip(stages, [0.0, *np.cumsum(lengths)[:-1].tolist()], edges)
 
 
@@ -113,7 +113,10 @@ def _by_stage(data: RunData, kinds: Sequence[str]) -> Chart:
         keys = []
         for label, role, of in _coloured(kinds):
             share = np.array(
-                [100 * sum(stage.summary.outcomes.get(kind, 0) for kind in of) / stage.summary.measured for stage in stages]
+                [
+                    100 * sum(stage.summary.outcomes.get(kind, 0) for kind in of) / stage.summary.measured
+                    for stage in stages
+                ]
             )
             axes.barh(np.arange(len(stages)), share, left=left, height=0.62, color=STAND_IN[role], linewidth=0)
             left += share
@@ -127,9 +130,13 @@ def _by_stage(data: RunData, kinds: Sequence[str]) -> Chart:
         axes.set_xlabel("% of the measured requests", color=STAND_IN["muted"])
         longest = max((len(_short(stage.title)) for stage in stages), default=0)
         margins(figure, top=10, left=min(170.0, 16 + 6.2 * longest))
-        said = "; ".join(f"{stage.title}: {stage.summary.failed} of {stage.summary.measured} failed" for stage in stages[:12])
+        said = "; ".join(
+            f"{stage.title}: {stage.summary.failed} of {stage.summary.measured} failed" for stage in stages[:12]
+        )
         svg = svg_of(figure, name, "Failures by kind and stage", f"{said}.")
-    return Chart(name, "By stage", "Everything but ok counts as failed and stays in the denominator.", columns, svg, keys)
+    return Chart(
+        name, "By stage", "Everything but ok counts as failed and stays in the denominator.", columns, svg, keys
+    )
 
 
 def _short(text: str) -> str:
@@ -192,7 +199,11 @@ def _dispatch_lag(data: RunData, along: Strip) -> Chart | None:
         return None
     bins = along.bins(times[known])
     found = _grouped(bins, lags[known], len(along.edges) - 1, (50, 99, 100))
-    lines = [("P50", "dispatch_lag_p50_ms", "s3", ":"), ("P99", "dispatch_lag_p99_ms", "s1", "-"), ("largest", "dispatch_lag_max_ms", "s4", "--")]
+    lines = [
+        ("P50", "dispatch_lag_p50_ms", "s3", ":"),
+        ("P99", "dispatch_lag_p99_ms", "s1", "-"),
+        ("largest", "dispatch_lag_max_ms", "s4", "--"),
+    ]
     bounds = {stage.summary.generator.lag_bound_ms for stage in along.stages}
     return _lines(
         along, name, "Dispatch lag", "ms",
@@ -236,7 +247,7 @@ def _lines(
     columns = _bin_columns(along)
     keys = []
     with drawing(name):
-        figure = new_figure(HEIGHT)
+        figure = new_figure(HEIGHT, NARROW)
         axes = figure.add_subplot()
         middles = (along.edges[:-1] + along.edges[1:]) / 2
         every: list[float] = []
@@ -257,12 +268,16 @@ def _lines(
             linear_ticks(axes, "y")
         _strip_axes(axes, along, unit)
         margins(figure)
-        said = "; ".join(f"{label}: at most {number(float(np.nanmax(values)))} {unit}" for label, _, _, _, values in lines)
+        said = "; ".join(
+            f"{label}: at most {number(float(np.nanmax(values)))} {unit}" for label, _, _, _, values in lines
+        )
         svg = svg_of(figure, name, f"{title} over time", f"{said}.")
     return Chart(name, title, caption, columns, svg, keys)
 
 
-def _grouped(bins: np.ndarray[tuple[int], np.dtype[np.intp]], values: Floats, size: int, percents: Sequence[int]) -> list[Floats]:
+def _grouped(
+    bins: np.ndarray[tuple[int], np.dtype[np.intp]], values: Floats, size: int, percents: Sequence[int]
+) -> list[Floats]:
     """Nearest-rank percentiles of the values of each bin; NaN in a bin without any."""
     order = np.lexsort((values, bins))
     placed, ranked = bins[order], values[order]
@@ -295,4 +310,4 @@ def _strip_axes(axes: Axes, along: Strip, unit: str) -> None:
         axes.axvline(begin, color=STAND_IN["muted"], linewidth=0.8, linestyle=":", zorder=0.8)
     linear_ticks(axes)
     linear_ticks(axes, "y") if axes.get_yscale() == "linear" else None
-    units(axes, y=unit, x="seconds under load; dotted: a stage begins")
+    units(axes, y=unit, x="seconds under load; upright lines: a stage begins")

@@ -103,7 +103,10 @@ def point_name(stage: StageSummary) -> str:
     if stage.mode == "closed":
         parts = [f"closed C={stage.concurrency}"]
     else:
-        parts = [f"open {number(stage.rate_rps)} req/s", *([stage.arrivals] if stage.arrivals not in (None, "poisson") else [])]
+        parts = [
+            f"open {number(stage.rate_rps)} req/s",
+            *([stage.arrivals] if stage.arrivals not in (None, "poisson") else []),
+        ]
     return " ".join([*map(str, parts), *([stage.condition] if stage.condition else [])])
 
 
@@ -181,4 +184,5 @@ def read_health(path: Path, manifest: Manifest) -> pd.DataFrame:
         if worker.clock_start is not None
     }
     behind = table["worker"].map(offsets).fillna(0).astype("Int64")
-    return table.assign(at_ns=table["at_ns"] - behind)[list(HEALTH_COLUMNS)].reset_index(drop=True)
+    aligned: pd.DataFrame = table.assign(at_ns=table["at_ns"] - behind)[list(HEALTH_COLUMNS)].reset_index(drop=True)
+    return aligned

@@ -11,7 +11,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from markupsafe import Markup, escape
 
@@ -31,10 +31,16 @@ STAND_IN: dict[str, str] = {role: f"#fe01{place:02x}" for place, role in enumera
 DASHES: dict[str, str] = {"-": "", "--": "5 3", ":": "1.5 2.5", "-.": "6 2 1.5 2"}
 """Line styles, and what a legend draws for them."""
 
-WIDTH = 460
-"""Of every chart, in the units of its own coordinates; at this width on the screen a letter is 11 pixels high."""
+WIDTH = 420
+"""Of a chart, in units of its own coordinates: shown at this width, a letter is 11 pixels high. A telephone has 360."""
 
-_STYLE: dict[str, object] = {
+WIDER = 1.3
+"""A chart is shown at up to so many times its own width, or its letters would outgrow those around it."""
+
+NARROW = 340
+"""Of charts that stand three in a row."""
+
+_STYLE: dict[str, Any] = {
     "svg.fonttype": "none",  # text stays text: smaller, searchable, in the reader's own font
     "text.parse_math": False,
     "axes.formatter.use_mathtext": False,
@@ -83,15 +89,15 @@ def drawing(name: str) -> Iterator[None]:
     with warnings.catch_warnings(), matplotlib.rc_context():
         warnings.simplefilter("ignore")  # a name in letters that the measuring font lacks is still shown by the browser
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_STYLE | {"svg.hashsalt": name})
+        cast(dict[str, Any], matplotlib.rcParams).update(_STYLE | {"svg.hashsalt": name})
         yield
 
 
-def new_figure(height: int) -> Figure:
+def new_figure(height: int, width: int = WIDTH) -> Figure:
     """An empty figure; its units are those of the SVG."""
     from matplotlib.figure import Figure  # not through pyplot, which looks for a display and keeps every figure
 
-    return Figure(figsize=(WIDTH / 72, height / 72), dpi=72)
+    return Figure(figsize=(width / 72, height / 72), dpi=72)
 
 
 def svg_of(figure: Figure, name: str, title: str, description: str) -> Markup:
@@ -105,12 +111,12 @@ def svg_of(figure: Figure, name: str, title: str, description: str) -> Markup:
     """
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return Markup(_slim(out.getvalue(), name, title, description))  # noqa: S704 - made here; what came from elsewhere is escaped
+    return Markup(_slim(out.getvalue(), name, title, description))
 
 
 def _slim(text: str, name: str, title: str, description: str) -> str:
-    height = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', text)
-    assert height is not None
+    size = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', text)
+    assert size is not None
     body = text[text.index("<svg") :]
     body = body[body.index(">") + 1 : body.rindex("</svg>")]
     body = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", "", body, flags=re.DOTALL)
@@ -127,8 +133,10 @@ def _slim(text: str, name: str, title: str, description: str) -> str:
     body = re.sub(r">\s+<", "><", body).strip()
     while "<g></g>" in body:
         body = body.replace("<g></g>", "")
+    widest = WIDER * float(size[1])
     return (
-        f'<svg viewBox="0 0 {height[1]} {height[2]}" role="img" aria-labelledby="{name}-title {name}-desc">'
+        f'<svg viewBox="0 0 {size[1]} {size[2]}" style="max-width: {widest:.0f}px" role="img" '
+        f'aria-labelledby="{name}-title {name}-desc">'
         f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-desc">{escape(description)}</desc>{body}</svg>'
     )
 

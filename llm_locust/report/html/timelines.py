@@ -7,7 +7,7 @@ stage of an hour is drawn like one of a minute.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,9 @@ _WIDTHS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3
 
 AROUND_S = 5.0
 """Samples this far outside a stage are looked at, to know its edges."""
+
+
+_Sample = TypeVar("_Sample", ServerSample, DeviceSample)
 
 
 class _Line(NamedTuple):
@@ -64,9 +67,15 @@ def _timeline(data: RunData, stage: StageData, *, drawn: bool) -> Chart:
     ]
     if stage.summary.mode == "closed":
         rates = rates[1:]
-    levels = [_Line("in_flight", "in flight, client", "s1", "-", _in_flight(stage, edges)), *_server_levels(data, stage, edges)]
+    levels = [
+        _Line("in_flight", "in flight, client", "s8", "-", _in_flight(stage, edges)),
+        *_server_levels(data, stage, edges),
+    ]
     shares = [*_kv_cache(data, stage, edges), *_device_use(data, stage, edges)]
-    columns: dict[str, Sequence[Cell]] = {"from_s": np.round(edges[:-1], 6).tolist(), "to_s": np.round(edges[1:], 6).tolist()}
+    columns: dict[str, Sequence[Cell]] = {
+        "from_s": np.round(edges[:-1], 6).tolist(),
+        "to_s": np.round(edges[1:], 6).tolist(),
+    }
     columns |= {line.column: _cells(line.values) for line in (*rates, *levels, *shares)}
     name = f"timeline-{stage.key}"
     missing = _missing(data, levels, shares)
@@ -83,11 +92,24 @@ def _timeline(data: RunData, stage: StageData, *, drawn: bool) -> Chart:
                 axes.axvspan(0, stage.window_s, color=STAND_IN["grid"], alpha=0.45, linewidth=0, zorder=0)
             for line in lines:
                 if line in rates:
-                    axes.stairs(line.values, edges, baseline=None, color=STAND_IN[line.role], linestyle=line.style, linewidth=1.5)
+                    axes.stairs(
+                        line.values,
+                        edges,
+                        baseline=None,
+                        color=STAND_IN[line.role],
+                        linestyle=line.style,
+                        linewidth=1.5,
+                    )
                 else:
                     known = ~np.isnan(line.values)
                     middles = (edges[:-1] + edges[1:]) / 2
-                    axes.plot(middles[known], line.values[known], color=STAND_IN[line.role], linestyle=line.style, linewidth=1.5)
+                    axes.plot(
+                        middles[known],
+                        line.values[known],
+                        color=STAND_IN[line.role],
+                        linestyle=line.style,
+                        linewidth=1.5,
+                    )
             if unit == "%":
                 from_zero(axes, [100.0, *(float(v) for line in lines for v in line.values)], room=1.02)
             else:
@@ -120,7 +142,7 @@ def _in_flight(stage: StageData, edges: Floats) -> Floats:
 def _server_levels(data: RunData, stage: StageData, edges: Floats) -> list[_Line]:
     lines = []
     for name, label, role, style in (
-        ("running", "running, server", "s2", "--"),
+        ("running", "running, server", "s3", "--"),
         ("waiting", "waiting, server", "s4", "-."),
     ):
         per_target = _per_target(_near(data.server, stage))
@@ -139,7 +161,7 @@ def _kv_cache(data: RunData, stage: StageData, edges: Floats) -> list[_Line]:
     values = _means(gauge_series(samples, "kv_usage_max", stage.origin_ns), edges, np.nanmax) * 100
     if np.isnan(values).all():
         return []
-    return [_Line("kv_cache_max_pct", "KV cache, fullest engine", "s3", "-", values)]
+    return [_Line("kv_cache_max_pct", "KV cache, fullest engine", "s6", "-", values)]
 
 
 def _device_use(data: RunData, stage: StageData, edges: Floats) -> list[_Line]:
@@ -158,7 +180,7 @@ def _device_use(data: RunData, stage: StageData, edges: Floats) -> list[_Line]:
     return []
 
 
-def _near(samples: Sequence[ServerSample] | Sequence[DeviceSample], stage: StageData) -> list[ServerSample | DeviceSample]:  # type: ignore[return]
+def _near(samples: Sequence[_Sample], stage: StageData) -> list[_Sample]:
     begin = stage.origin_ns + int((stage.start_s - AROUND_S) * NS_PER_S)
     end = stage.origin_ns + int((stage.end_s + AROUND_S) * NS_PER_S)
     return [sample for sample in samples if begin <= sample.at_ns < end]
@@ -188,7 +210,9 @@ def _missing(data: RunData, levels: Sequence[_Line], shares: Sequence[_Line]) ->
     """Why a panel is not there: a blank has its reason."""
     said = []
     if len(levels) == 1 and not shares:
-        said.append("the server's metrics were not read" if not data.server else "the server told nothing in this stage")
+        said.append(
+            "the server's metrics were not read" if not data.server else "the server told nothing in this stage"
+        )
     elif not any(line.column == "kv_cache_max_pct" for line in shares):
         said.append("no KV-cache use was told")
     if not any(line.column in ("gpu_utilisation_pct", "server_cpu_pct") for line in shares):
@@ -199,6 +223,6 @@ def _missing(data: RunData, levels: Sequence[_Line], shares: Sequence[_Line]) ->
 def _in_words(stage: StageData, levels: Sequence[_Line], shares: Sequence[_Line]) -> str:
     of = stage.summary
     said = [f"{of.planned} planned, {of.attempted} attempted, {of.successful} of {of.measured} measured were ok"]
-    for line in (*levels, *shares):
-        said.append(f"{line.label}: at most {number(float(np.nanmax(line.values)))}{' %' if line in shares else ''} (per bin)")
+    for lines, unit in ((levels, ""), (shares, " %")):
+        said += [f"{line.label}: at most {number(float(np.nanmax(line.values)))}{unit} (per bin)" for line in lines]
     return "; ".join(said) + "."

@@ -6,16 +6,16 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
+
 from llm_locust.analysis.gaps import Us
 from llm_locust.records import Manifest, RunFolder
 from llm_locust.records.summary import RunSummary
-from llm_locust.report.html.chart import Chart, csv_text
+from llm_locust.report.html.chart import Chart, csv_of
 from llm_locust.report.html.page import make_page
 from llm_locust.report.html.render import render
 from llm_locust.report.html.run_data import run_data
 from llm_locust.report.telemetry_files import RunSamples
-
-import pandas as pd
 
 
 def write_html(
@@ -54,7 +54,7 @@ def _write_charts(folder: Path, charts: Sequence[Chart]) -> None:
     """Every chart's data; what an earlier report had there and this one has not is taken away."""
     folder.mkdir(exist_ok=True)
     for chart in charts:
-        _replace(folder / f"{chart.name}.csv", csv_text(chart.columns))
+        _replace(folder / f"{chart.name}.csv", csv_of(chart.columns))
     kept = {f"{chart.name}.csv" for chart in charts}
     for path in folder.glob("*.csv"):
         if path.name not in kept:
