@@ -3,7 +3,7 @@
 from llm_locust.dispatch.bounds import Bounds
 from llm_locust.dispatch.controller import FromWorker, ProgressSink, RunController
 from llm_locust.dispatch.link import Link
-from llm_locust.dispatch.messages import Prepared, Progress, Rows, StageDone
+from llm_locust.dispatch.messages import Prepared, Preparing, Progress, Rows, StageDone
 from llm_locust.dispatch.pinned import PinnedUsers
 from llm_locust.dispatch.planning import as_workers_read_it
 from llm_locust.dispatch.roster import Roster
@@ -17,6 +17,7 @@ __all__ = [
     "Link",
     "PinnedUsers",
     "Prepared",
+    "Preparing",
     "Progress",
     "ProgressSink",
     "RequestBuilder",

@@ -16,7 +16,7 @@ from gevent.event import Event
 from llm_locust.dispatch.bounds import Bounds
 from llm_locust.dispatch.collector import Collector
 from llm_locust.dispatch.link import Link
-from llm_locust.dispatch.messages import CloseRun, Prepared, Progress, Rows, StageDone
+from llm_locust.dispatch.messages import CloseRun, Prepared, Preparing, Progress, Rows, StageDone
 from llm_locust.dispatch.planning import as_workers_read_it
 from llm_locust.dispatch.roster import Roster
 from llm_locust.dispatch.row_file import RowFile
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 GENERATOR_COLUMNS = ("worker", *Progress.__struct_fields__)
 
-FromWorker = Rows | Prepared | Progress | StageDone
+FromWorker = Rows | Preparing | Prepared | Progress | StageDone
 """What workers tell a run (the roll call and clock pings are the roster's)."""
 
 Ending = Literal["complete", "interrupted", "failed"]
@@ -172,7 +172,9 @@ class RunController:
         control = self._control
         if control is None or self.over.is_set():
             return
-        if isinstance(told, Prepared):
+        if isinstance(told, Preparing):
+            control.on_preparing(told, client_id)
+        elif isinstance(told, Prepared):
             control.on_prepared(told, client_id)
         elif isinstance(told, StageDone):
             control.on_done(told, client_id)

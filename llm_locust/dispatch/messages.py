@@ -66,6 +66,15 @@ class PrepareStage(msgspec.Struct, frozen=True, kw_only=True):
     """This worker's share of what may still be generated, in tokens."""
 
 
+class Preparing(msgspec.Struct, frozen=True, kw_only=True):
+    """Worker to master: how many of the stage's prompts are made, when making them takes its time."""
+
+    TYPE: ClassVar[str] = "llm_preparing"
+    stage: int
+    made: int
+    of: int
+
+
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """Worker to master: the plan's digest and where the target was found, or why there is none."""
 

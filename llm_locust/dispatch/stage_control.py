@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
-import numpy as np
 from gevent.event import Event
 
-from llm_locust.arrivals import PHASES, StagePlan
+from llm_locust.arrivals import StagePlan
 from llm_locust.dispatch.bounds import Bounds, broken_circuit
 from llm_locust.dispatch.link import Link
 from llm_locust.dispatch.messages import (
@@ -19,12 +18,14 @@ from llm_locust.dispatch.messages import (
     OpenWindow,
     Prepared,
     PrepareStage,
+    Preparing,
     Progress,
     StageDone,
     StartStage,
 )
 from llm_locust.dispatch.planning import plan_here
 from llm_locust.dispatch.roster import Roster, in_parallel
+from llm_locust.dispatch.shares import Shares
 from llm_locust.dispatch.worker_run import share
 from llm_locust.records import (
     NS_PER_S,
@@ -36,7 +37,7 @@ from llm_locust.records import (
     UsageError,
     encode_plan_rows,
 )
-from llm_locust.records.run import RunSpec, request_id
+from llm_locust.records.run import RunSpec
 
 logger = logging.getLogger(__name__)
 
@@ -100,10 +101,12 @@ class StageControl:
         self.window_opened = Event()
         self.progress: dict[str, Progress] = {}
         """The last report of each worker, by client id."""
+        self.preparing: dict[str, Preparing] = {}
+        """How far each worker is with its prompts, of those that take long over them."""
         self.record = StageManifest(spec=spec, start_ns=0, window_start_ns=0, window_end_ns=None)
         self._workers: dict[str, StageWorker] = {}
         self._plan: StagePlan | None = None
-        self._rank = self._nth = np.zeros(0, dtype=np.int64)
+        self._shares: Shares | None = None
 
     # --- told from outside -----------------------------------------------------------------------------------------
 
@@ -123,6 +126,11 @@ class StageControl:
         """A closed stage's users are all there: its window begins."""
         self.window_opened.set()
         self._news.set()
+
+    def on_preparing(self, told: Preparing, client_id: str) -> None:
+        """A worker is making its prompts."""
+        if told.stage == self.spec.stage:
+            self.preparing[client_id] = told
 
     def on_prepared(self, prepared: Prepared, client_id: str) -> None:
         """A worker made its plan."""
@@ -186,7 +194,7 @@ class StageControl:
     def _prepare(self) -> None:
         if self.spec.mode == "open":
             self._plan = plan_here(self.spec, self._run.users)
-            self._assign(self._plan)
+            self._shares = Shares(self._run, self.spec, self._plan, len(self._workers))
             self.record.plan_sha256 = self._plan.sha256
             if len(self._workers) > len(self._plan):
                 logger.info("%d workers for %d arrivals: some will idle", len(self._workers), len(self._plan))
@@ -223,15 +231,6 @@ class StageControl:
                     "install the same versions of llm-locust and numpy everywhere"
                 )
 
-    def _assign(self, plan: StagePlan) -> None:
-        """Who takes which place of the plan, and as how manieth of its own."""
-        self._rank = np.zeros(len(plan), dtype=np.int64)
-        self._nth = np.zeros(len(plan), dtype=np.int64)
-        for rank in range(len(self._workers)):
-            mine = plan.share(rank, len(self._workers))
-            self._rank[mine] = rank
-            self._nth[mine] = np.arange(len(mine))
-
     def _start(self) -> None:
         start_ns = self._clock.now_ns() + round(LEAD_S * NS_PER_S)
         warmup_ns = round(self.spec.warmup_s * NS_PER_S)
@@ -241,9 +240,8 @@ class StageControl:
             self.record.window_end_ns = self.record.window_start_ns + self._plan.window_ns
         elif self.spec.window_s is not None:
             self.record.window_end_ns = self.record.window_start_ns + round(self.spec.window_s * NS_PER_S)
-        if self._plan is not None:
-            due = np.nonzero(self._plan.phase < PHASES.index("cooldown"))[0]
-            self._write_plan(self._plan, due.tolist())
+        if self._shares is not None:
+            self._write_plan(self._shares.rows(self._shares.before_cooldown, self.record))
         for client, worker in self._workers.items():
             self._link.send(StartStage(stage=self.spec.stage, start_ns=start_ns + _offset(worker)), client)
 
@@ -345,39 +343,14 @@ class StageControl:
                 worker.wall_step_ns = done.wall_step_ns
                 worker.clock_steps = done.clock_steps
                 worker.clock_end = samples.get(client)
-        if self._plan is not None:
-            before = int(np.count_nonzero(self._plan.phase < PHASES.index("cooldown")))
-            due = [place for place in range(before, len(self._plan)) if self._was_due(place)]
-            self._write_plan(self._plan, due)
-            self.record.planned = before + len(due)
+        if self._shares is not None:
+            due = self._shares.due_in_cooldown(self.record)
+            self._write_plan(self._shares.rows(due, self.record))
+            self.record.planned = len(self._shares.before_cooldown) + len(due)
         else:
             self.record.planned = sum(worker.taken or 0 for worker in self._workers.values())
 
-    def _was_due(self, place: int) -> bool:
-        """Whether a cool-down arrival came due before arrivals ended; a worker that is gone cannot say, its clock can."""
-        worker = self.record.workers[self._rank[place]]
-        if worker.taken is not None:
-            return bool(self._nth[place] < worker.taken)
-        assert self._plan is not None
-        return self.record.start_ns + int(self._plan.offset_ns[place]) < (self.record.arrivals_end_ns or 0)
-
-    def _write_plan(self, plan: StagePlan, places: list[int]) -> None:
-        workers = self.record.workers
-        rows = [
-            PlanRow(
-                run_id=self._run.run_id,
-                stage=self.spec.stage,
-                round=self.spec.round,
-                phase=PHASES[plan.phase[place]],
-                index=self.spec.first_index + place,
-                request_id=request_id(self._run.run_id, self.spec.first_index + place),
-                worker=workers[self._rank[place]].worker,
-                user=self._run.users[plan.user[place]].name,
-                planned_ns=self.record.start_ns + int(plan.offset_ns[place]),
-                prompt_index=int(plan.prompt[place]),
-            )
-            for place in places
-        ]
+    def _write_plan(self, rows: Sequence[PlanRow]) -> None:
         if rows:
             self._append_plan(encode_plan_rows(rows))
 

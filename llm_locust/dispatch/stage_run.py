@@ -23,22 +23,15 @@ from llm_locust.dispatch.follow_ups import FollowUps, window_of
 from llm_locust.dispatch.messages import PrepareStage, Progress
 from llm_locust.dispatch.open_arrivals import OpenArrivals
 from llm_locust.dispatch.planning import plan_here
+from llm_locust.dispatch.stage_prompts import StagePrompts
 from llm_locust.dispatch.worker_run import RequestBuilder, WorkerRun, share
 from llm_locust.records import NS_PER_S, PLANNED_LEAVING, Outcome, RequestRecord, UsageError
 from llm_locust.records.run import request_id
 from llm_locust.streaming import Cancelled, Reply, StreamRequest
 from llm_locust.streaming.redaction import safe_line
-from llm_locust.streaming.turns import give_way
 from llm_locust.workload import Prompt
-from llm_locust.workload.ahead import PromptsAhead
-from llm_locust.workload.ahead import prepare as prepare_ahead
 
 logger = logging.getLogger(__name__)
-
-SLICE_IN_STAGE_S = 0.0005
-"""How long prompts are made at a time while requests are sent."""
-STAY_AHEAD_S = 0.05
-"""How long until somebody looks again whether there is room for more."""
 
 _REPLY_FIELDS = tuple(name for name in Reply.__struct_fields__ if name in RequestRecord.__struct_fields__)
 
@@ -90,11 +83,9 @@ class StageRun:
         self._open: OpenArrivals | None = None
         self._closed: ClosedLoop | None = None
         self.follow_ups: FollowUps | None = None
-        self._ahead: PromptsAhead | None = None
         if self.spec.mode == "open":
             self.plan = plan_here(self.spec, run.spec.users)
             self._open = OpenArrivals(self, self.plan, prepare.rank, prepare.of)
-            self._ahead = PromptsAhead(run.workload, self._open.prompts)
             self.follow_ups = FollowUps(
                 self,
                 first_index=self.spec.first_index + len(self.plan) + prepare.rank,
@@ -103,6 +94,7 @@ class StageRun:
             )
         else:
             self._closed = ClosedLoop(self, prepare.rank, prepare.of)
+        self.prompts = StagePrompts(run.workload, self._open.prompts if self._open is not None else None)
         self.batch_left = (self._open or self._closed).batch  # type: ignore[union-attr]
         """Measured requests, where their number is set, that have no outcome yet."""
         self._counts_batch = self.batch_left > 0
@@ -123,22 +115,8 @@ class StageRun:
     def start(self, start_ns: int) -> None:
         """Begin at this instant (this worker's clock)."""
         self.start_ns = start_ns
-        if self._ahead is not None and self._ahead.made < len(self._ahead):
-            gevent.spawn(self._stay_ahead, self._ahead)
+        self.prompts.stay_ahead(self.over)
         (self._open or self._closed).start()  # type: ignore[union-attr]
-
-    def make_prompts(self) -> None:
-        """Make the prompts of open arrivals ahead, as many as may be kept ready; others have their turn in between."""
-        if self._ahead is not None:
-            prepare_ahead(self._ahead, give_way)
-
-    def _stay_ahead(self, ahead: PromptsAhead) -> None:
-        """Make the rest while the stage runs, as room for it comes."""
-        while ahead.made < len(ahead) and not self.over.is_set():
-            if ahead.make(SLICE_IN_STAGE_S):
-                give_way()
-            else:
-                self.over.wait(STAY_AHEAD_S)
 
     def open_window(self, start_ns: int) -> None:
         """The window of a closed loop of Locust's users begins: what is sent from here on belongs to the batch."""
@@ -221,7 +199,7 @@ class StageRun:
     ) -> Ready | None:
         """The request of an arrival; ``None`` when it could not be made, and the record says so."""
         try:
-            prompt = prompt or self.describe(record)
+            prompt = prompt or self.prompts.describe(record)
             if evict_after:
                 request = builder.build_request(prompt, record.request_id, evict_after=True)
             else:  # people's own builders may know nothing of it
@@ -303,21 +281,6 @@ class StageRun:
             return "--max-output-tokens is used up"
         return None
 
-    def describe(self, record: RequestRecord, prompt: Prompt | None = None) -> Prompt:
-        """The prompt of an arrival (the workload's, unless it follows a reply), and what the record says of it."""
-        if prompt is None:
-            number = record.prompt_index if record.prompt_index is not None else record.index
-            prompt = self._ahead.take(number) if self._ahead is not None else self.run.workload.prompt(number)
-        record.prompt_index = prompt.index
-        record.prompt_sha256 = prompt.sha256
-        record.max_tokens = prompt.max_tokens
-        record.slice = prompt.slice
-        record.prefix_group = prompt.prefix_group
-        record.session = prompt.session
-        record.turn = prompt.turn
-        record.input_tokens_asked = prompt.input_tokens
-        return prompt
-
     def _release(self) -> None:
         """A place under the cap is free: the longest held arrival takes it, unless it was held past the deadline."""
         now = self.run.clock.now_ns()
@@ -335,7 +298,7 @@ class StageRun:
     def not_sent(self, record: RequestRecord, why: str) -> None:
         """An arrival that was due ends without having been sent."""
         record.outcome, record.error = Outcome.NOT_SENT, why
-        self.describe(record)
+        self.prompts.describe(record)
         self.ended(record, None, self.run.builders[record.user])
 
     def ended(self, record: RequestRecord, reply: Reply | None, builder: RequestBuilder) -> None:

@@ -50,7 +50,7 @@ def write_down(
     stage.making += 1
     failure: Exception | None = None
     try:
-        prompt = stage.describe(record, prompt)
+        prompt = stage.prompts.describe(record, prompt)
     except Exception as error:
         failure = error
     run.recorder.issue(

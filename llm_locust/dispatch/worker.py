@@ -29,6 +29,7 @@ from llm_locust.dispatch.messages import (
     Pong,
     Prepared,
     PrepareStage,
+    Preparing,
     StageDone,
     StartStage,
 )
@@ -182,7 +183,9 @@ class WorkerAgent:
     def _make_prompts(self, stage: StageRun, prepared: Prepared) -> None:
         """Make the stage's prompts ahead, then say that it is prepared."""
         try:
-            stage.make_prompts()
+            stage.prompts.make_ahead(
+                lambda made, of: self._link.send(Preparing(stage=prepared.stage, made=made, of=of))
+            )
         except Exception as failure:  # a file that has gone, or changed
             if not isinstance(failure, UsageError):
                 logger.error("the prompts cannot be made:\n%s", traceback.format_exc())

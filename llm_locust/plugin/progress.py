@@ -89,7 +89,7 @@ class RunProgress:
         """Phase, seconds until arrivals end, and the share of the stage that is behind."""
         record, now = control.record, self._clock.now_ns()
         if not record.start_ns:
-            return "preparing", None, 0.0
+            return self._preparing(control)
         if record.arrivals_end_ns is not None:
             return "draining", None, 1.0
         if record.window_end_ns is None:
@@ -101,6 +101,13 @@ class RunProgress:
             end_ns += round(record.spec.cooldown_s * NS_PER_S)
         share = (now - record.start_ns) / max(record.window_end_ns - record.start_ns, 1)
         return name, max(end_ns - now, 0) / NS_PER_S, min(max(share, 0.0), 1.0)
+
+    @staticmethod
+    def _preparing(control: StageControl) -> tuple[str, float | None, float]:
+        """Prompts made ahead, once a worker says that it takes its time over them."""
+        made = sum(told.made for told in control.preparing.values())
+        of = sum(told.of for told in control.preparing.values())
+        return (f"making prompts ({made:,} of {of:,})", None, made / of) if of else ("preparing", None, 0.0)
 
     def _let_log_lines_pass(self) -> None:
         """Log handlers hold the stream as it was; without this their lines would be written into the bar."""

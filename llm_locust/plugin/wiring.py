@@ -20,6 +20,7 @@ from llm_locust.dispatch import (
     Link,
     PinnedUsers,
     Prepared,
+    Preparing,
     Progress,
     RequestBuilder,
     Roster,
@@ -93,6 +94,7 @@ class Plugin:
             self._link = Link(runner)
             self._roster = Roster(self._link, self._clock)
             self._link.on(Rows, self._tell_controller)
+            self._link.on(Preparing, self._tell_controller)
             self._link.on(Prepared, self._tell_controller)
             self._link.on(Progress, self._tell_controller)
             self._link.on(StageDone, self._tell_controller)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+from llm_locust.dispatch import Preparing
+from llm_locust.plugin.progress import RunProgress
 from llm_locust.workload import Prompt, SyntheticPrompts
 from tests.dispatch.fakes import Bench, burst
 
@@ -23,7 +27,7 @@ def test_nothing_is_made_while_the_stage_runs_and_every_row_has_its_prompt() -> 
     workload = Counted()
     bench = Bench(burst(20, first_index=100), prompts=workload, at_once=True)
     tried = len(workload.made)  # one request of each class, not sent
-    bench.stage.make_prompts()
+    bench.stage.prompts.make_ahead()
     assert workload.made[tried:] == list(range(100, 120))
     bench.start()
     bench.await_over()
@@ -40,3 +44,12 @@ def test_a_stage_that_starts_unprepared_makes_them_when_they_are_due() -> None:
     assert sorted(record.prompt_index for record in bench.rows.terminal if record.prompt_index is not None) == list(
         range(20)
     )
+
+
+def test_whoever_waits_for_the_prompts_is_told_how_far_they_are() -> None:
+    control = SimpleNamespace(
+        preparing={"a": Preparing(stage=0, made=300, of=1000), "b": Preparing(stage=0, made=200, of=1000)},
+        record=SimpleNamespace(start_ns=0),
+    )
+    assert RunProgress._preparing(control) == ("making prompts (500 of 2,000)", None, 0.25)  # type: ignore[arg-type]
+    assert RunProgress._preparing(SimpleNamespace(preparing={})) == ("preparing", None, 0.0)  # type: ignore[arg-type]

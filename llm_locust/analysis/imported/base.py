@@ -140,14 +140,14 @@ _KINDS: tuple[tuple[re.Pattern[str], Outcome], ...] = (
     (re.compile(r"cancel", re.IGNORECASE), Outcome.CANCELLED),
     (re.compile(r"time[d]?[\s_-]*out", re.IGNORECASE), Outcome.TIMEOUT),
     (
-        re.compile(r"connect\w*error|connection\s*refused|cannot\s+connect|name\s+resolution", re.IGNORECASE),
-        Outcome.CONNECT_ERROR,
-    ),
-    (
         re.compile(
             r"disconnect|payloaderror|reset|remoteprotocol|readerror|incomplete|connection\s*closed", re.IGNORECASE
         ),
         Outcome.CONNECTION_LOST,
+    ),
+    (
+        re.compile(r"connect\w*error|connection\s*refused|cannot\s+connect|name\s+resolution", re.IGNORECASE),
+        Outcome.CONNECT_ERROR,
     ),
 )
 
