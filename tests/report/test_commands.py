@@ -106,7 +106,13 @@ def test_other_limits_are_marked_as_set_after_and_leave_the_runs_own_judgement_a
     assert "set after the run" in result.output
     after = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     assert {name: after[name] for name in before} == before
-    assert sorted(after.keys() - before.keys()) == ["report-slo-ttft800.md", "summary-slo-ttft800.json"]
+    assert sorted(after.keys() - before.keys()) == [
+        "report-slo-ttft800.html",
+        "report-slo-ttft800.md",
+        "summary-slo-ttft800.json",
+        "worksheet-slo-ttft800.csv",
+        "worksheet-slo-ttft800.md",
+    ]
     summary = RunSummary.load(folder / "summary-slo-ttft800.json")
     assert summary.limits_set == "after"
     assert summary.first_failing_rate_rps is None

@@ -36,7 +36,7 @@ def kv_cache_full(case: Case) -> Iterator[Finding]:
         "The KV cache was full",
         "KV cache",
         (
-            "Lower the rate (or the concurrency) alone, until preemptions end: that is what the cache holds",
+            "Lower the rate (or the concurrency) alone, until nothing is put aside and nothing waits: that much it holds",
             "Then shorten outputs or prompts alone, at the old rate",
             "Then give the cache more room alone (gpu_memory_utilization, an 8-bit KV cache, a shorter context limit)",
         ),
@@ -71,7 +71,7 @@ def prefix_cache_without_hits(case: Case) -> Iterator[Finding]:
     """Prompts share prefixes, and hardly any of their tokens came from the cache."""
     symptoms = [symptom for stage in case.stages if (symptom := _without_hits(case, stage)) is not None]
     off = _stated(case, "prefix_caching") is False
-    first = ("Switch prefix caching on, and run the same stage again: the server says that it is off",) if off else ()
+    first = ("Switch prefix caching on, and run the same stage again: it is said to be off",) if off else ()
     yield from found(
         "prefix_cache_without_hits",
         "Prompts share prefixes, but the prefix cache does not find them",
@@ -99,17 +99,21 @@ def _without_hits(case: Case, stage: StageCase) -> Symptom | None:
         return None
     rows = stage.rows[["prompt_tokens", "cached_tokens"]][measured]
     rate, source = _hit_rate(stage, rows)
-    if rate is None or rate >= HITS_OF_EXPECTED * shared:
+    off = _stated(case, "prefix_caching") is False
+    if rate is None and not off:
+        return None
+    if rate is not None and rate >= HITS_OF_EXPECTED * shared:
         return None
     repeats = mask(group.notna()) & group.duplicated().to_numpy(dtype=np.bool_)
     tokens = floats(rows["prompt_tokens"])
     length = float(np.nanmedian(tokens)) if len(tokens) and not np.isnan(tokens).all() else None
     part = "" if length is None else f" (about {number(round(shared * length))} tokens of a prompt)"
+    hits = "" if rate is None else f"{source} {percent(rate)} of the prompt tokens from the cache"
     said = (
-        f"{percent(shared)} of the input{part} is shared by {grouped} requests in {groups} groups, but {source} "
-        f"{percent(rate)} of the prompt tokens from the cache"
+        f"{percent(shared)} of the input{part} is shared by {grouped} requests in {groups} groups, but "
+        f"{' and '.join(filter(None, (hits, 'prefix caching is said to be off' if off else '')))}"
     )
-    return Symptom(stage, said, "likely", named(stage.rows, repeats))
+    return Symptom(stage, said, "shown" if off else "likely", named(stage.rows, repeats))
 
 
 def _hit_rate(stage: StageCase, rows: pd.DataFrame) -> tuple[float | None, str]:

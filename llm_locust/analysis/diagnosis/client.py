@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llm_locust.analysis.derived import mask
+from llm_locust.analysis.derived import buffered, mask
 from llm_locust.analysis.diagnosis.case import Case, Named, StageCase, Symptom, found, named
+from llm_locust.analysis.generator import MAX_FIRST_COALESCED_SHARE
 from llm_locust.analysis.words import number
 from llm_locust.records import Outcome
 from llm_locust.records.diagnosis import Finding
@@ -18,7 +19,10 @@ def generator_limited(case: Case) -> Iterator[Finding]:
     symptoms = [
         Symptom(stage, "; ".join(stage.summary.generator.reasons), "shown", _late_rows(stage))
         for stage in case.stages
-        if not stage.summary.generator.valid and stage.summary.transcribed_from is None and stage.summary.planned
+        if not stage.summary.generator.valid
+        and stage.summary.transcribed_from is None
+        and stage.summary.planned
+        and not _only_buffered(stage)
     ]
     yield from found(
         "generator_limited",
@@ -30,6 +34,16 @@ def generator_limited(case: Case) -> Iterator[Finding]:
         ),
         symptoms,
     )
+
+
+def _only_buffered(stage: StageCase) -> bool:
+    """The one thing wrong is that first outputs came with later ones, and they were whole replies: no reader is so late."""
+    health = stage.summary.generator
+    share = health.first_coalesced_share
+    if len(health.reasons) != 1 or share is None or share < MAX_FIRST_COALESCED_SHARE:
+        return False
+    shared = stage.batch & mask(stage.rows["first_coalesced"] == 1)
+    return bool((~shared | buffered(stage.rows)).all())
 
 
 def _late_rows(stage: StageCase) -> Named:

@@ -59,10 +59,13 @@ def _ladders(case: Case) -> Iterator[list[StageCase]]:
 
 
 def _queues(ladder: Sequence[StageCase]) -> Symptom | None:
+    """The step at which the symptom is plainest."""
+    lowest = ladder[0].summary
+    seen: list[tuple[float, Symptom]] = []
     for before, stage in itertools.pairwise(ladder):
-        lowest = ladder[0].summary
         percent = _percent(lowest, stage.summary)
-        if percent is None:
+        in_server = _in_server(stage)
+        if percent is None or in_server is None:
             continue
         low, high = (of.percentiles[f"ttft_p{percent}_ms"].value for of in (lowest, stage.summary))
         done_before, done = before.summary.completed_in_window_rps, stage.summary.completed_in_window_rps
@@ -70,17 +73,14 @@ def _queues(ladder: Sequence[StageCase]) -> Symptom | None:
             continue
         if high < TTFT_TIMES * low or done < THROUGHPUT_KEPT * done_before:
             continue
-        seen = _in_server(stage)
-        if seen is None:
-            continue
-        confidence, server = seen
+        confidence, server = in_server
         said = (
             f"TTFT P{percent} {number(high)} ms against {number(low)} ms at {lowest.label}, while {number(done, 3)} req/s "
             f"were completed against {number(done_before, 3)} at {before.label}{server}"
         )
         over = stage.batch & stage.ok & (stage.rows["ttft_ms"].to_numpy(dtype=np.float64) > low)
-        return Symptom(stage, said, confidence, named(stage.rows, over, "ttft_ms"))
-    return None
+        seen.append((high, Symptom(stage, said, confidence, named(stage.rows, over, "ttft_ms"))))
+    return max(seen, key=lambda one: one[0])[1] if seen else None
 
 
 def _percent(low: StageSummary, high: StageSummary) -> int | None:

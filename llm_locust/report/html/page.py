@@ -23,7 +23,7 @@ from llm_locust.report.html.run_data import RunData
 from llm_locust.report.html.tables import Table
 from llm_locust.report.html.timelines import timelines
 from llm_locust.report.inert import LONGEST_SENTENCE, one_line
-from llm_locust.report.ladder import FEW_NOTE, has_marks
+from llm_locust.report.ladder import FEW_NOTE
 
 _REPLACED = frozenset({"ladder"})
 """Sections of ``report.md`` that have a form of their own here."""
@@ -271,7 +271,8 @@ def _ladder_notes(summary: RunSummary) -> list[str]:
         '"done" is what completed inside the window, "good" what met every limit, per second of the window. Percentiles are '
         "nearest rank over ok requests.",
     ]
-    if has_marks(stages):
+    p95 = [stage.percentiles.get(f"{name}_p95_ms") for stage in stages for name in ("ttft", "tpot", "e2e")]
+    if any(of.at_maximum for of in p95 if of is not None):
         found.append(f"{FEW_NOTE}.")
     if any(stage.mode == "closed" for stage in stages):
         found.append("C=n is a closed loop that keeps n requests in flight; it has no offered rate.")

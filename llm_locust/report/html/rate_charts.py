@@ -104,7 +104,7 @@ def goodput_chart(data: RunData) -> Chart | None:
         linear_ticks(axes, "y")
         linear_ticks(axes)
         units(axes, y="requests per second", x="offered rate, requests per second")
-        margins(figure, top=54)
+        margins(figure, top=58)
         svg = svg_of(
             figure, name, "Goodput and completed requests against the offered rate", _goodput_words(data, stages)
         )
@@ -314,7 +314,7 @@ def _boundary(axes: Axes, data: RunData, top: float) -> list[Key]:
             f"{text} {number(at)}",
             (at, 1.0),
             xycoords=("data", "axes fraction"),
-            xytext=(-3 if to_the == "right" else 3, 16 if flipped else 2),  # above the other one, which it may meet
+            xytext=(-3 if to_the == "right" else 3, 30 if flipped else 16),  # above the unit; above the other one
             textcoords="offset points",
             ha=to_the,
             va="bottom",

@@ -19,12 +19,14 @@ from llm_locust.report.html.chart import Cell, Chart, Key
 from llm_locust.report.html.run_data import Floats, RunData, StageData
 from llm_locust.report.html.theme import NARROW, STAND_IN, drawing, new_figure, svg_of
 from llm_locust.report.html.timelines import bin_width
+from llm_locust.report.inert import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 HEIGHT = 240
 MOST_BINS = 200
+JUST_BEFORE_S = 1e-6
 MOST_KINDS = 6
 """Outcomes with a colour of their own; the rarer ones are drawn together."""
 
@@ -47,7 +49,9 @@ class Strip(NamedTuple):
     def place(self, number: int, seconds: Floats) -> Floats:
         """Seconds of a stage's own axis as seconds under load."""
         stage = self.stages[number]
-        inside: Floats = np.clip(seconds, stage.start_s, stage.end_s) - stage.start_s + self.begins[number]
+        # A stage ends with its last request, which is to lie in it and not in the one that follows.
+        last = stage.end_s - JUST_BEFORE_S
+        inside: Floats = np.clip(seconds, stage.start_s, last) - stage.start_s + self.begins[number]
         return inside
 
     def bins(self, at: Floats) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
@@ -140,7 +144,7 @@ def _by_stage(data: RunData, kinds: Sequence[str]) -> Chart:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 26 else text[:25] + "…"
+    return one_line(text, 26)
 
 
 def _over_time(along: Strip, kinds: Sequence[str]) -> Chart:

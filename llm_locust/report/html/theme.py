@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from markupsafe import Markup, escape
 
+from llm_locust.report.inert import one_line
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -111,7 +113,7 @@ def svg_of(figure: Figure, name: str, title: str, description: str) -> Markup:
     """
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return Markup(_slim(out.getvalue(), name, title, description))
+    return Markup(_slim(out.getvalue(), name, one_line(title), one_line(description)))
 
 
 def _slim(text: str, name: str, title: str, description: str) -> str:

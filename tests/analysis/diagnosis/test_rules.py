@@ -107,6 +107,23 @@ def test_replies_that_come_at_one_instant_are_buffered(tmp_path: Path) -> None:
     assert found.evidence == ["12 of 120 replies of two tokens and more (10 %) had one receive time, 11 tokens at P50"]
 
 
+def test_whole_replies_in_one_read_are_not_blamed_on_the_generator(tmp_path: Path) -> None:
+    run, stage = a_run(tmp_path)
+    for k in range(120):
+        whole = k % 10 == 0
+        stage.request(k / 2, ttft=300, e2e=300 if whole else 1000, first_coalesced=whole)
+    found = findings(run)
+    assert "buffered_stream" in found
+    assert "generator_limited" not in found
+
+
+def test_first_outputs_read_late_are_the_generators(tmp_path: Path) -> None:
+    run, stage = a_run(tmp_path)
+    for k in range(120):
+        stage.request(k / 2, first_coalesced=k % 10 == 0)
+    assert findings(run)["generator_limited"].rows_in_all == 12
+
+
 def test_a_few_short_replies_in_one_packet_are_no_finding(tmp_path: Path) -> None:
     run, stage = a_run(tmp_path)
     for k in range(120):
@@ -264,9 +281,13 @@ def test_shared_prefixes_without_hits_are_found(tmp_path: Path) -> None:
     ]
 
 
-def test_a_cache_that_is_known_to_be_off_is_switched_on_first(tmp_path: Path) -> None:
-    run = shared_prompts(tmp_path, cached=0, server_facts_start={"prefix_caching": "False"})
-    assert findings(run)["prefix_cache_without_hits"].vary_next[0].startswith("Switch prefix caching on")
+@pytest.mark.parametrize("cached", [None, 0])
+def test_a_cache_that_is_known_to_be_off_is_switched_on_first(tmp_path: Path, cached: int | None) -> None:
+    run = shared_prompts(tmp_path, cached=cached, server_facts_start={"prefix_caching": "False"})
+    found = findings(run)["prefix_cache_without_hits"]
+    assert found.confidence == "shown"
+    assert found.evidence[0].endswith("prefix caching is said to be off")
+    assert found.vary_next[0].startswith("Switch prefix caching on")
 
 
 @pytest.mark.parametrize("cached", [None, 70])
@@ -314,6 +335,17 @@ def test_a_queue_that_was_not_read_is_only_possible(tmp_path: Path) -> None:
 )
 def test_what_is_no_queue_is_not_called_one(tmp_path: Path, waiting: int, slow_ms: float, done: int) -> None:
     assert "queueing" not in findings(ladder(tmp_path, waiting, slow_ms, done))
+
+
+def test_of_several_steps_the_plainest_is_named(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path, slo={"ttft": 5000})
+    for rate, slow in ((1, 100), (2, 300), (4, 4000)):
+        stage = run.stage(rate=rate)
+        for k in range(60 * rate):
+            stage.request(k / rate, ttft=slow if k % 10 == 0 else 100, e2e=5000)
+    found = findings(run)["queueing"]
+    assert found.stages == ["open 4/s poisson"]
+    assert "TTFT P95 4000 ms against 100 ms at open 1/s poisson" in found.evidence[0]
 
 
 def test_one_stage_alone_is_no_ladder(tmp_path: Path) -> None:

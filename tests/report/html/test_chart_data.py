@@ -14,8 +14,8 @@ from tests.analysis.run_builder import RunBuilder
 from tests.report.html.test_page import Run, written
 
 
-def column(run: Run, chart: str, name: str) -> list[str]:
-    return [row[name] for row in run.data(chart)]
+def shares(run: Run, chart: str, name: str) -> dict[float, float]:
+    return {float(row["share"]): float(row[name]) for row in run.data(chart)}
 
 
 def test_a_distribution_holds_nearest_rank_quantiles_of_all_rounds_together(tmp_path: Path) -> None:
@@ -25,8 +25,8 @@ def test_a_distribution_holds_nearest_rank_quantiles_of_all_rounds_together(tmp_
         for k in range(100):
             stage.request(k / 2, ttft=2 * k + 1 + round_)  # 1 to 200 ms, odd in one round and even in the other
         stage.requests(5, outcome="timeout", first=0.1)
-    found = {row["share"]: float(row["open 2 req/s (ms)"]) for row in written(made).data("distribution-ttft")}
-    assert [found[share] for share in ("0.01", "0.5", "0.95", "0.995", "1.0")] == [2, 100, 190, 199, 200]
+    found = shares(written(made), "distribution-ttft", "open 2 req/s (ms)")
+    assert [found[share] for share in (0.01, 0.5, 0.95, 0.995, 1)] == [2, 100, 190, 199, 200]
 
 
 def test_gaps_are_counted_together_and_the_longest_by_request(tmp_path: Path) -> None:
@@ -36,10 +36,10 @@ def test_gaps_are_counted_together_and_the_longest_by_request(tmp_path: Path) ->
         gaps = [10_000] * 24 + [5_000_000 + k]  # beyond four seconds they are kept apart
         stage.request(k, e2e=6000, gaps_us=gaps, max_gap_ns=max(gaps) * 1000)
     run = written(made)
-    itl = {row["share"]: row["open 1 req/s (ms)"] for row in run.data("distribution-itl")}
-    assert (itl["0.96"], itl["0.97"], itl["1.0"]) == ("10.0", "5000.0", "5000.003")
-    longest = column(run, "distribution-longest-gap", "open 1 req/s (ms)")
-    assert (longest[0], longest[-1]) == ("5000.0", "5000.003")
+    itl = shares(run, "distribution-itl", "open 1 req/s (ms)")
+    assert (itl[0.96], itl[0.97], itl[1]) == (10, 5000, 5000.003)
+    longest = shares(run, "distribution-longest-gap", "open 1 req/s (ms)")
+    assert (longest[0.01], longest[0.5], longest[1]) == (5000, 5000.001, 5000.003)
 
 
 def test_tokens_asked_for_and_got_share_their_bins(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_tokens_asked_for_and_got_share_their_bins(tmp_path: Path) -> None:
     run = written(made)
     rows = run.data("workload-output-tokens")
     assert [(row["from_tokens"], row["limit_asked_for"], row["generated"]) for row in rows] == [
-        ("10.0", "0", "3"), ("11.0", "0", "3"), ("12.0", "6", "0"),
+        ("10", "0", "3"), ("11", "0", "3"), ("12", "6", "0"),
     ]  # fmt: skip
     # What was asked for is not known of the inputs: blank, not 0.
     assert [(row["asked_for"], row["counted"]) for row in run.data("workload-input-tokens")] == [("", "6")]
@@ -63,18 +63,89 @@ def test_a_timeline_counts_where_things_happened_with_the_server_and_its_gpu_und
     for at in (0.25, 0.5, 2.5):
         stage.request(at, e2e=1000)
     stage.request(3.25, e2e=1500, outcome="timeout")
-    stage.scraped(lambda at: {"running": 2, "waiting": 1, "kv_usage": {"": 0.25}, "kv_usage_max": 0.25, "kv_usage_mean": 0.25}, until=1)
+    load = {"running": 2, "waiting": 1, "kv_usage": {"": 0.25}, "kv_usage_max": 0.25, "kv_usage_mean": 0.25}
+    stage.scraped(lambda at: load, until=1)  # at -1.5, -0.5 and 0.5 s, and before the stage
     made.devices = [
-        DeviceSample(at_ns=stage.window_start_ns + k * NS_PER_S // 2, kind="gpu", gpu=0, uuid="u", utilisation_pct=10.0 * k)
-        for k in range(4)
+        DeviceSample(at_ns=stage.window_start_ns + k * NS_PER_S, kind="gpu", gpu=0, uuid="u", utilisation_pct=10.0 * k)
+        for k in range(3)
     ]
-    rows = [row for row in written(made).data("timeline-stage-0-round-0") if float(row["from_s"]) % 1 == 0]
-    whole = _by_second(tmp_path, rows)
-    assert [row["from_s"] for row in whole] == ["-2.0", "-1.0", "0.0", "1.0", "2.0", "3.0", "4.0"]
+    rows = written(made).data("timeline-stage-0-round-0")
+    # From the start of the warm-up to the last end, 4.75 s, in tenths of a second; 0 is an edge.
+    assert (float(rows[0]["from_s"]), float(rows[-1]["to_s"]), len(rows)) == (-2, 4.8, 68)
+    for name, expected in (
+        ("planned_rps", {-1.5: 10, 0.2: 10, 0.5: 10, 2.5: 10, 3.2: 10}),
+        ("sent_rps", {-1.5: 10, 0.2: 10, 0.5: 10, 2.5: 10, 3.2: 10}),
+        ("completed_rps", {-0.5: 10, 1.2: 10, 1.5: 10, 3.5: 10}),
+        ("server_running", {-1.5: 2, -0.5: 2, 0.5: 2}),
+        ("server_waiting", {-1.5: 1, -0.5: 1, 0.5: 1}),
+        ("kv_cache_max_pct", {-1.5: 25, -0.5: 25, 0.5: 25}),
+        ("gpu_utilisation_pct", {0: 0, 1: 10, 2: 20}),
+    ):
+        told = {float(row["from_s"]): float(row[name]) for row in rows if row[name] != ""}
+        if name.endswith("_rps"):
+            assert len(told) == 68, name  # a rate of 0 is one that was measured
+            told = {at: value for at, value in told.items() if value}
+        assert told == pytest.approx(expected), name
+    in_flight = {float(row["from_s"]): float(row["in_flight"]) for row in rows}
+    assert [in_flight[at] for at in (-1.6, -1.5, 0.2, 0.6, 1.3, 2.0, 4.7)] == pytest.approx([0, 1, 0.5, 2, 1, 0, 0.5])
 
 
-def _by_second(tmp_path: Path, rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    return rows
+def test_failures_are_counted_when_they_ended_by_kind_and_stages_follow_one_another(tmp_path: Path) -> None:
+    made = RunBuilder(tmp_path)
+    first = made.stage(rate=1, window=10)
+    first.requests(9, e2e=500)
+    first.request(9.5, outcome="timeout", e2e=500)
+    second = made.stage(rate=2, window=10)  # an hour later
+    second.requests(18, e2e=400)
+    second.request(1.05, outcome="rejected", e2e=20)
+    second.request(1.06, outcome="rejected", e2e=20)
+    run = written(made)
+    rows = run.data("failures-over-time")
+    failed = {float(row["from_s_under_load"]): (row["rejected"], row["timeout"]) for row in rows}
+    assert {at: of for at, of in failed.items() if of != ("0", "0")} == {9.9: ("0", "1"), 11.0: ("2", "0")}
+    assert [
+        (row["label"], row["measured"], row["ok"], row["rejected"], row["timeout"])
+        for row in run.data("failures-by-stage")
+    ] == [
+        ("open 1/s poisson", "10", "9", "0", "1"),
+        ("open 2/s poisson", "20", "18", "2", "0"),
+    ]
+
+
+def test_a_run_without_failures_says_so_and_draws_none(tmp_path: Path) -> None:
+    made = RunBuilder(tmp_path)
+    made.stage(rate=1).requests(20)
+    run = written(made)
+    assert "None of the 20 measured requests failed." in run.page.text
+    assert not list(run.folder.charts_dir.glob("failures*"))
+
+
+def test_the_generators_health_is_read_on_the_masters_clock_as_far_as_it_can_be(tmp_path: Path) -> None:
+    made = RunBuilder(tmp_path, workers=2, offsets_ns={1: (5 * NS_PER_S, 5 * NS_PER_S)})
+    stage = made.stage(rate=1, window=10)
+    for k in range(10):
+        stage.request(k, lag=k / 10, e2e=100)
+    at = stage.window_start_ns + 2 * NS_PER_S
+    made.write()
+    made.folder.generator.write_text(
+        "worker,stage,at_ns,in_flight,last_failure,cpu_percent,loop_lag_ms\n"
+        f'0,0,{at},3,"a, ""quoted"" failure",40.0,1.5\n'
+        f"1,0,{at + 5 * NS_PER_S},3,,80.0,\n"  # of a worker whose clock is 5 s ahead
+        f"0,0,{at + NS_PER_S},3,,4"  # torn
+    )
+    run = written(made)
+    cpu = {float(row["from_s_under_load"]): row for row in run.data("generator-cpu") if row["cpu_percent_max"]}
+    assert (cpu[2]["cpu_percent_median"], cpu[2]["cpu_percent_max"]) == ("40", "80")
+    lag = [row["loop_lag_ms_max"] for row in run.data("generator-loop-lag") if row["loop_lag_ms_max"]]
+    assert lag == ["1.5"]
+    late = {float(r["from_s_under_load"]): r["dispatch_lag_max_ms"] for r in run.data("generator-dispatch-lag")}
+    assert (late[0], late[3], late[3.5]) == ("0", "0.3", "")
+
+
+def test_a_run_without_the_generators_health_says_so(tmp_path: Path) -> None:
+    made = RunBuilder(tmp_path)
+    made.stage(rate=1).requests(20)
+    assert "there is no generator.csv that could be read" in written(made).page.text
 
 
 def test_a_stage_of_a_minute_is_cut_into_seconds_and_one_of_a_day_into_no_more_bins() -> None:
