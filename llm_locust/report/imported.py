@@ -58,7 +58,7 @@ def import_file(
     folder.worker_csv(0, issued=True).write_text(plan_header_line() + encode_plan_rows(issued), encoding="utf-8")
     folder.worker_csv(0).write_text(header_line() + encode_rows(records), encoding="utf-8")
     manifest.save(folder.manifest)
-    return merge_run(folder.path)
+    return merge_run(folder.path, html=True)
 
 
 def _check_free(folder: RunFolder, sha256: str) -> None:

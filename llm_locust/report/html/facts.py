@@ -14,8 +14,6 @@ from llm_locust.records.facts import FACT_NAMES
 from llm_locust.records.summary import RunSummary
 from llm_locust.report.html.tables import Head, Table, cells
 
-MOST_LISTED = 12
-
 
 def server_table(manifest: Manifest) -> Table:
     """What is known of the server: said by itself, or stated by a person before load."""

@@ -161,7 +161,8 @@ def _banner(summary: RunSummary) -> str:
     said = [SYNTHETIC] if summary.synthetic_engine else []
     if summary.state != "complete":
         said.append(f"State of the run: {summary.state}{f' ({summary.state_reason})' if summary.state_reason else ''}.")
-    late = [name for name, when in (("limits", summary.limits_set), ("gates", summary.gates_set)) if when == "after"]
+    set_after = {"limits": summary.slo and summary.limits_set, "gates": summary.gates and summary.gates_set}
+    late = [name for name, when in set_after.items() if when == "after"]
     if late:
         said.append(f"The {' and '.join(late)} were set after the run: such a judgement never earns a release.")
     return one_line(" ".join(said), LONGEST_SENTENCE)
@@ -225,14 +226,8 @@ def _rate_tiles(ladder: Sequence[Point], summary: RunSummary) -> list[Tile]:
             note += f" (95 % interval {percent(span.low)} to {percent(span.high, up=True)})" if span else ""
             tiles.append(Tile("Goodput there", f"{number(of.goodput_rps, 3)} req/s", note))
     else:
-        tiles.append(
-            Tile(
-                "Sustained rate",
-                "none",
-                "no tested rate passed below the first that failed",
-                "fail" if first else "warn",
-            )
-        )
+        why = "no tested rate passed" + (" below the first that failed" if first is not None else "")
+        tiles.append(Tile("Sustained rate", "none", why, "fail" if first is not None else "warn"))
     failed = ", ".join(d.name for d in summary.boundary.failing_dimensions)
     if first is not None:
         tiles.append(Tile("First failing rate", f"{number(first)} req/s", f"on {failed}" if failed else "", "fail"))

@@ -89,7 +89,9 @@ def _blanks(stage: StageSummary, slo: dict[str, float]) -> list[tuple[str, str]]
     if stage.goodput_rps is None:
         chosen = nothing if stage.measured == 0 else stage.goodput_unavailable or "it is not available"
         found.append(("good", chosen if slo else "no limits were chosen (--slo)"))
-    if stage.attainment is None and slo:
+    if stage.attainment is None and not slo:
+        found.append(("attained", "no limits were chosen (--slo)"))
+    elif stage.attainment is None:
         found.append(
             ("attained", nothing if stage.measured == 0 else stage.goodput_unavailable or "it is not available")
         )

@@ -40,7 +40,9 @@ def write_html(
         markdown: ``report.md``: what it says in words is taken from there.
         name: What a judgement by other limits adds to the names of its files.
     """
-    devices = [sample for device in samples.devices.devices for sample in device[0].samples] if samples.devices else []
+    known = samples.devices.devices if samples.devices is not None else []
+    # A device that several samplers saw is drawn once, as the one that saw most of it did.
+    devices = [sample for of in known for sample in max(of, key=lambda series: len(series.samples)).samples]
     data = run_data(manifest, summary, rows, gaps_us, samples.server, devices, folder.generator)
     charts = folder.charts_dir.with_name(folder.charts_dir.name + name)
     page = make_page(data, folder, markdown, name)

@@ -272,6 +272,7 @@ def test_a_blank_has_its_reason(tmp_path: Path) -> None:
     notes = [note.text for note in page.all("ul", "notes")[0].all("li")]
     assert row[4:6] == ["-", "-"]
     assert "good is - everywhere: no limits were chosen (--slo)." in notes
+    assert "attained is - everywhere: no limits were chosen (--slo)." in notes
     assert "TPOT p95 is - at open 1/s poisson: 30 replies of one token have none." in notes
     assert "TTFT p95 is - at open 2/s poisson: no request was ok." in notes
     assert "No limits were chosen (--slo), so there is no goodput." in page.text
