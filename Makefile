@@ -14,8 +14,11 @@ demo: $(VENV)/.installed
 demo-llama: $(VENV)/.installed-llama
 	$(PY) -m llm_locust demo --engine llama --run-dir $(RUN_DIR)
 
+# Two files at a time: most of a test of real processes is waiting. More, and what they measure is each other.
+PYTEST_JOBS ?= 2
+
 test: $(VENV)/.installed-dev
-	$(PY) -m pytest $(PYTEST_ARGS)
+	$(PY) -m pytest -n $(PYTEST_JOBS) --dist loadfile $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
