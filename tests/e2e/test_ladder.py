@@ -213,7 +213,7 @@ def test_the_completions_endpoint_is_one_locustfile_away(locust: Locust, simulat
         (["--rates", "0"], "greater than 0"),
         (["--rates", "-1"], "greater than 0"),
         (["--rates", "fast"], "requests per second"),
-        (["--rates", "inf"], "without a shape"),
+        (["--rates", "inf"], "concurrency_ladder"),
         ([], "--rates is missing"),
         (["--rates", "1", "--slo", "ttft=500s"], "without a unit"),
         (["--rates", "1", "--slo", "ttfb=500"], "ttft"),
