@@ -14,6 +14,8 @@ PROMPTS = 1_000_000_000
 
 
 class Burst(StageShape):
+    takes = frozenset({"rates", "requests", "trace"})
+
     def stages(self, options: RunOptions) -> Iterator[StageSpec]:
         if not options.rates_rps:
             raise UsageError("--rates is missing: the mean arrival rates to try, e.g. --rates 2 (requests per second)")

@@ -11,6 +11,7 @@ from llm_locust import BoundarySearch, RunOptions, StageShape, StageSpec, UsageE
 
 
 class CapacitySearch(StageShape):
+    takes = frozenset({"rates", "requests", "arrivals", "trace"})
     adaptive = True
 
     def stages(self, options: RunOptions) -> Iterator[StageSpec]:

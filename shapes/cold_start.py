@@ -13,6 +13,8 @@ from llm_locust import RunOptions, StageShape, StageSpec, UsageError
 
 
 class ColdStart(StageShape):
+    takes = frozenset({"rates", "requests", "arrivals", "idle", "unload", "cold_share", "trace"})
+
     def stages(self, options: RunOptions) -> Iterator[StageSpec]:
         if not options.rates_rps:
             raise UsageError(

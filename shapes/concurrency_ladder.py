@@ -10,6 +10,8 @@ from llm_locust import RunOptions, StageShape, StageSpec, UsageError
 
 
 class ConcurrencyLadder(StageShape):
+    takes = frozenset({"concurrency", "repeats", "trace"})
+
     def stages(self, options: RunOptions) -> Iterator[StageSpec]:
         if not options.concurrencies:
             raise UsageError("--concurrency is missing: the requests in flight to try, e.g. --concurrency 1,2,4,8")

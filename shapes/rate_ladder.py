@@ -9,6 +9,8 @@ from llm_locust import RunOptions, StageShape, StageSpec, UsageError
 
 
 class RateLadder(StageShape):
+    takes = frozenset({"rates", "requests", "arrivals", "trace"})
+
     def stages(self, options: RunOptions) -> Iterator[StageSpec]:
         if not options.rates_rps:
             raise UsageError("--rates is missing: the arrival rates to try, e.g. --rates 0.5,1,2 (requests per second)")

@@ -6,6 +6,8 @@ from llm_locust import RunOptions, StageShape, StageSpec, UsageError
 
 
 class Soak(StageShape):
+    takes = frozenset({"rates", "requests", "arrivals", "trace"})
+
     def stages(self, options: RunOptions) -> Iterator[StageSpec]:
         if len(options.rates_rps) != 1:
             raise UsageError("--rates takes the one arrival rate of a soak, e.g. --rates 1.5 --stage-time 4h")

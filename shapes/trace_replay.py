@@ -11,6 +11,8 @@ from llm_locust import RunOptions, StageShape, StageSpec
 
 
 class TraceReplay(StageShape):
+    takes = frozenset({"trace"})
+
     def stages(self, options: RunOptions) -> Iterator[StageSpec]:
         for number in range(options.rounds):
             yield options.trace_stage(round=number)

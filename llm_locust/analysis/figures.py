@@ -59,6 +59,7 @@ def summarise_stage(
         stage=stage.spec.stage,
         round=stage.spec.round,
         label=stage.spec.label,
+        conversations=stage.spec.conversations,
         condition=stage.spec.condition,
         mode=stage.spec.mode,
         rate_rps=None if closed else stage.spec.rate_rps,

@@ -45,7 +45,8 @@ class Point(NamedTuple):
         if stage.mode == "closed":
             return f"{stage.concurrency} in flight (closed loop){condition}"
         process = "" if stage.arrivals in (None, "poisson") else f" {stage.arrivals}"
-        return f"{number(stage.rate_rps)} req/s{process}{condition}"
+        unit = "conversations/s" if stage.conversations else "req/s"
+        return f"{number(stage.rate_rps)} {unit}{process}{condition}"
 
 
 def points(stages: list[StageSummary]) -> list[Point]:

@@ -13,6 +13,10 @@ TOKENS_APART = 0.01
 that the usage report leaves out, one or two a request. A longer prompt template or a second client shows as more."""
 
 
+OTHER_REQUESTS = 0.1
+"""Percentiles of requests whose numbers differ by more than this share are of other requests, and that is said."""
+
+
 class ClientCounts(NamedTuple):
     """What the client counted over the same time; ``None``: not known."""
 
@@ -45,20 +49,24 @@ def count_differences(server: ServerFigures, client: ClientCounts) -> list[Count
     return found
 
 
-def latency_line(client_ttft_ms: Figure, server: ServerFigures, percent: int = 95) -> str:
+def latency_line(client_ttft_ms: Figure, server: ServerFigures, percent: int = 95, requests: int | None = None) -> str:
     """``TTFT P95 at the client 812 ms; in the server 500 to 750 ms, of which queue ...``: side by side, never added up.
 
     Args:
         client_ttft_ms: TTFT at the client, of the batch.
         server: The figures of the same window.
         percent: Which percentile; one of those that the figures hold.
+        requests: How many the client's percentile is of: the server's are others where requests wait long.
     """
     client = NOT_MEASURED if client_ttft_ms is None else f"{number(client_ttft_ms)} ms"
     ttft, queue = (server.percentiles.get(f"{name}_p{percent}_ms") for name in ("ttft", "queue_time"))
     unverified = "" if server.verified or not server.engines else " (unverified mapping)"
+    others = requests is not None and ttft is not None and abs(ttft.n - requests) > OTHER_REQUESTS * requests
+    of_client = f" ({requests} requests)" if others else ""
+    of_server = f" (of the {ttft.n} that it began to answer in the window)" if others and ttft is not None else ""
     return (
-        f"P{percent} side by side, not added up: TTFT at the client {client}, TTFT in the server {between(ttft)}, "
-        f"server queue {between(queue)}{unverified}"
+        f"P{percent} side by side, not added up: TTFT at the client {client}{of_client}, TTFT in the server "
+        f"{between(ttft)}{of_server}, server queue {between(queue)}{unverified}"
     )
 
 

@@ -22,7 +22,7 @@ from llm_locust.records.summary import RunSummary
     help="What a stage must hold to pass instead of what the run was started with: ttft_p95<=1000, faq:attainment>=0.99, "
     "http_503=0, or a TOML file of them. Several may follow one --gate.",
 )
-@click.argument("more_gates", nargs=-1, metavar="[GATE]...")
+@click.argument("more_gates", nargs=-1, metavar="")
 @click.option(
     "--require-rate", type=click.FloatRange(min=0, min_open=True), help="A rate of at least this was sustained."
 )

@@ -32,7 +32,7 @@ from llm_locust.report.progress import shown_progress
     "may follow one --gate.",
 )
 @click.option("--no-html", is_flag=True, help="Leave out the HTML report and the data of its charts.")
-@click.argument("more_gates", nargs=-1, metavar="[GATE]...")
+@click.argument("more_gates", nargs=-1, metavar="")
 def command(run: Path, slo: str | None, gates: tuple[str, ...], more_gates: tuple[str, ...], no_html: bool) -> None:
     """Judge the merged run folder RUN again and write its report.
 

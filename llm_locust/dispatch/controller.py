@@ -71,6 +71,7 @@ class RunController:
         stages: Iterator[StageSpec],
         *,
         stage_count: int | None,
+        conversations: bool = False,
         bounds: Bounds,
         progress: ProgressSink,
         before_stage: Callable[[StageSpec], None],
@@ -87,6 +88,7 @@ class RunController:
             run: what the workers are told.
             manifest: what is written down; this controller fills in the stages.
             stages: the stages; their place in the run and their first index are set here.
+            conversations: whether every arrival begins a conversation.
             stage_count: how many stages there will be, if that is known.
             bounds: budgets of the whole run.
             progress: shows a person how far the run is.
@@ -105,6 +107,7 @@ class RunController:
         self.manifest = manifest
         self._stages = stages
         self._stage_count = stage_count
+        self._conversations = conversations
         self._bounds = bounds
         self._before_stage = before_stage
         self._before_retry = before_retry
@@ -194,7 +197,10 @@ class RunController:
             for number, template in enumerate(self._stages):
                 if self._stop_reason is not None:
                     break
-                spec = as_workers_read_it(msgspec.structs.replace(template, stage=number, first_index=next_index))
+                spec = msgspec.structs.replace(
+                    template, stage=number, first_index=next_index, conversations=self._conversations
+                )
+                spec = as_workers_read_it(spec)
                 if self._control is not None and self._control.broken is not None:
                     self._before_retry()
                 self._before_stage(spec)

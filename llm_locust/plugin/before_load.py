@@ -13,11 +13,13 @@ from locust.runners import MasterRunner
 
 from llm_locust.dispatch import RequestBuilder, as_workers_read_it
 from llm_locust.plugin.interrupts import say
+from llm_locust.plugin.option_table import DEFAULTS
+from llm_locust.plugin.option_values import flag_of, given_options
 from llm_locust.plugin.options import RunOptions
 from llm_locust.plugin.run_setup import user_choices
-from llm_locust.plugin.shape import StageShape
+from llm_locust.plugin.shape import SHAPE_OPTIONS, StageShape
 from llm_locust.records import Clock, StageSpec, UsageError
-from llm_locust.records.gates import parse_gate
+from llm_locust.records.gates import format_gate, parse_gate
 from llm_locust.records.run import RunSpec
 from llm_locust.streaming import StreamClient, StreamRequest
 from llm_locust.streaming.redaction import safe_line
@@ -27,7 +29,7 @@ from llm_locust.telemetry.readiness import FirstRequestFailed, await_ready, chec
 from llm_locust.telemetry.target import TargetFacts
 from llm_locust.telemetry.unloading import unload_model
 from llm_locust.users.headers import proxy_here
-from llm_locust.workload import Prompt, load_workload
+from llm_locust.workload import Prompt, Workload, load_workload
 
 CONNECT_S = 30.0
 MOST_STAGES = 10_000
@@ -46,6 +48,7 @@ def stages_of(environment: Environment, options: RunOptions, users: int) -> list
     shape = environment.shape_class
     if isinstance(shape, StageShape):
         stages = _listed_by_a_person(shape, options)
+        _refuse_what_it_does_not_read(shape, environment)
         if not stages:
             raise UsageError(f"the shape {type(shape).__name__} has no stages")
         for stage in stages:
@@ -65,6 +68,47 @@ def stages_of(environment: Environment, options: RunOptions, users: int) -> list
             first_index=0,
         )
     ]
+
+
+EXPECTED_SAMPLE = 64
+"""Prompts looked at for an expected answer."""
+
+
+def refuse_what_cannot_be_measured(options: RunOptions, workload: Workload) -> None:
+    """Gates and checks on what this workload has nothing of would end the run undetermined, after all the load.
+
+    Raises:
+        UsageError: a gate on a slice that there is not, or a check for expected answers that no prompt has.
+    """
+    has_own_log = options.workload.trace_file is not None and workload.facts.kind == "representative"
+    slices = set(workload.facts.slices)
+    for gate in map(parse_gate, options.gates):
+        if gate.slice is not None and gate.slice not in slices and not has_own_log:
+            known = (
+                f"it has {', '.join(sorted(slices))}"
+                if slices
+                else "it has none (--mix, or slice in --prompts, names some)"
+            )
+            raise UsageError(f"--gate {format_gate(gate)}: the workload has no slice {gate.slice!r}: {known}")
+    if options.quality is not None and str(options.quality) == "expected":
+        count = min(workload.facts.prompts or EXPECTED_SAMPLE, EXPECTED_SAMPLE)
+        if all(workload.prompt(index).expected is None for index in range(count)):
+            raise UsageError(
+                'no prompt has an expected answer to check by: give --prompts FILE with "expected" in its lines, '
+                "or another --quality"
+            )
+
+
+def _refuse_what_it_does_not_read(shape: StageShape, environment: Environment) -> None:
+    """An option that says which stages there are, and that this shape does not read: the person means another shape."""
+    if shape.takes is None or environment.parsed_options is None:
+        return
+    given = given_options(environment.parsed_options)
+    ignored = sorted(name for name in SHAPE_OPTIONS - shape.takes if given.get(name) not in (None, DEFAULTS[name]))
+    if ignored:
+        named = ", ".join(flag_of(name) for name in ignored)
+        taken = ", ".join(flag_of(name) for name in sorted(shape.takes))
+        raise UsageError(f"the shape {type(shape).__name__} does not read {named}; it reads {taken}")
 
 
 def _refuse_a_cap_below(concurrency: int | None, options: RunOptions) -> None:
@@ -98,7 +142,46 @@ def dry_run(environment: Environment, options: RunOptions, width: int) -> str:
         gates=[parse_gate(gate) for gate in options.gates],
         streaming=options.streaming,
     )
-    return preview_text(ahead, width=width)
+    return preview_text(ahead, width=width) + "".join(f"{line}\n" for line in _beside_the_preview(environment, options))
+
+
+def _beside_the_preview(environment: Environment, options: RunOptions) -> list[str]:
+    """What the preview's sums leave out."""
+    found = []
+    shape = environment.shape_class
+    if isinstance(shape, StageShape) and shape.adaptive:
+        found.append(
+            f"The shape decides as it goes: this lists its stages as if each passed. It may run up to {options.most_stages} "
+            "(--max-stages), and time, tokens and cost grow with them."
+        )
+    if load_workload(options.workload).converses:
+        found.append(
+            "Every arrival begins a conversation: rates and samples are of first turns, whose next ones come on top; tokens "
+            "and cost count them all."
+        )
+    bounds = [
+        f"{what} {value:,g}"
+        for what, value in (
+            ("--max-requests", options.bounds.max_requests),
+            ("--max-output-tokens", options.bounds.max_output_tokens),
+            ("--max-minutes", options.bounds.max_minutes),
+        )
+        if value is not None
+    ]
+    if bounds:
+        found.append(f"Budgets end the run before that, whatever is planned: {', '.join(bounds)}.")
+    found += leaving_warning(options)
+    return found
+
+
+def leaving_warning(options: RunOptions) -> list[str]:
+    """What a share of planned leavings does to gates that nobody chose."""
+    if options.cancel is None or any(parse_gate(gate).name in ("error_rate", "attainment") for gate in options.gates):
+        return []
+    return [
+        f"--cancel {options.cancel}: who leaves counts as failed, so the default gates (error rate <= 0.01, attainment >= "
+        "0.95) will fail on it: choose gates that expect it, e.g. --gate 'error_rate<=0.15' 'http_503=0'."
+    ]
 
 
 def wait_for_server(host: str, headers: Mapping[str, str], options: RunOptions) -> TargetFacts:

@@ -153,7 +153,7 @@ OPTIONS: tuple[Option, ...] = (
         "--shared-prefix",
         None,
         "PREFIX",
-        f"Made-up prompts that share a beginning: {PREFIX_FORM} is 90 % of each, of four, the commonest first",
+        f"Made-up prompts that share a beginning: {PREFIX_FORM} is nine tenths of each, of four, the commonest first",
     ),
     Option(
         "--sessions",

@@ -12,6 +12,11 @@ from llm_locust.plugin.options import RunOptions
 from llm_locust.records import StageSpec
 from llm_locust.records.summary import Result
 
+SHAPE_OPTIONS = frozenset(
+    {"rates", "concurrency", "repeats", "requests", "trace", "arrivals", "idle", "unload", "cold_share"}
+)
+"""Options that say which stages there are: given to a shape that does not read them, they would mean nothing."""
+
 
 class Ticker(Protocol):
     """Whoever knows how many placeholder users there should be."""
@@ -31,6 +36,8 @@ class StageShape(LoadTestShape):
     abstract = True
     adaptive: ClassVar[bool] = False
     """Its stages depend on how those before were judged: :meth:`last_result`."""
+    takes: ClassVar[frozenset[str] | None] = None
+    """Names of options that only some shapes read, and this one does (:data:`SHAPE_OPTIONS`); ``None``: do not check."""
     judge: Callable[[], Result] | None = None
     """Judges the stage that was run last, from its records; ``None`` while nothing is run."""
 

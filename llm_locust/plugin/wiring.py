@@ -33,7 +33,9 @@ from llm_locust.plugin.before_load import (
     check_one_of_each,
     connect,
     dry_run,
+    leaving_warning,
     prepare_server,
+    refuse_what_cannot_be_measured,
     stages_of,
     wait_for_server,
 )
@@ -131,7 +133,7 @@ class Plugin:
             raise UsageError("no user of llm_locust in the locustfile: subclass OpenAIChatUser or OpenAICompletionUser")
         self._stages(options)
         checked_by(self._environment, options)
-        load_workload(options.workload)
+        refuse_what_cannot_be_measured(options, load_workload(options.workload))
         target_url(self._environment)
         proxy_here(options.proxy)
         if not isinstance(self._runner, MasterRunner):
@@ -206,6 +208,9 @@ class Plugin:
         facts = wait_for_server(host, self.headers, options)
         run, manifest = set_up_run(self._environment, options, host, facts, self._clock)
         self._take_over(run)
+        refuse_what_cannot_be_measured(options, load_workload(options.workload))
+        for warning in leaving_warning(options):
+            say(warning)
         from llm_locust.plugin.workload_setup import settle_workload  # asks the server: not for a process of load alone
 
         run, manifest.workload = settle_workload(
@@ -226,6 +231,7 @@ class Plugin:
             manifest,
             iter(shape.stages(options)) if shape is not None and adaptive else iter(stages),
             stage_count=None if adaptive else len(stages),
+            conversations=load_workload(run.workload).converses,
             bounds=options.bounds,
             progress=RunProgress(self._clock),
             before_stage=lambda spec: prepare_server(spec, run, self.headers),

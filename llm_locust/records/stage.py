@@ -63,6 +63,8 @@ class StageSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The run's seed; the stage and round are mixed in by the arrival process."""
     first_index: int
     """The index of this stage's first arrival: indices are unique in the run."""
+    conversations: bool = False
+    """Every arrival begins a conversation, whose next turns come beside the plan: the rate is that of conversations."""
     prompts_from: int | None = None
     """The measured requests take the workload's prompts from this one on, as other stages with the same number do;
     ``None``: prompts of their own."""
@@ -79,7 +81,7 @@ class StageSpec(msgspec.Struct, frozen=True, kw_only=True):
         parts = (
             ("closed", f"C={self.concurrency}")
             if self.mode == "closed"
-            else ("open", f"{self.rate_rps:.4g}/s", self.arrivals)
+            else ("open", f"{self.rate_rps:.4g}{' conversations' if self.conversations else ''}/s", self.arrivals)
         )
         return " ".join([*parts, self.condition] if self.condition else parts)
 

@@ -160,6 +160,8 @@ class StageSummary(BatchFigures, kw_only=True):
     stage: int
     round: int
     label: str
+    conversations: bool = False
+    """The rate is that of conversations: their next turns come beside it."""
     condition: str | None = None
     """What sets it apart from others of its rate or concurrency: the state of the server that it met."""
     mode: Literal["open", "closed"]

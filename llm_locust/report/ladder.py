@@ -29,7 +29,8 @@ def offered(stage: StageSummary) -> str:
 
     After it what sets the stage apart, and the round if it is a repetition.
     """
-    what = f"C={stage.concurrency}" if stage.mode == "closed" else number(stage.rate_rps)
+    rate = f"{number(stage.rate_rps)} conv./s" if stage.conversations else number(stage.rate_rps)
+    what = f"C={stage.concurrency}" if stage.mode == "closed" else rate
     process = stage.arrivals if stage.arrivals not in (None, "poisson") else None
     round_ = f"r{stage.round}" if stage.round else None
     return " ".join(part for part in (what, process, stage.condition, round_) if part)

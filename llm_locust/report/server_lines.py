@@ -13,7 +13,7 @@ from llm_locust.analysis.run_telemetry import says_anything
 from llm_locust.analysis.server_against_client import latency_line
 from llm_locust.analysis.words import NOT_MEASURED, number, percent
 from llm_locust.records.device_figures import DeviceFigures, GpuFigures, ProcessFigures
-from llm_locust.records.figures import Figure, InFlightTrend
+from llm_locust.records.figures import InFlightTrend
 from llm_locust.records.server_figures import ServerFigures
 from llm_locust.records.summary import RunSummary, StageSummary
 
@@ -31,7 +31,7 @@ def terminal_lines(stage: StageSummary) -> list[str]:
     if stage.server is not None and says_anything(stage.server):
         mark = _unverified(stage.server)
         found += [f"server: {_load(stage.server)}; {_cache(stage.server)}{f' ({mark})' if mark else ''}"]
-        found += [latency_line(_client_ttft(stage), stage.server)]
+        found += [_side_by_side(stage, stage.server)]
     elif stage.server is not None:
         found += [f"server: {_why_nothing(stage.server)}"]
     if stage.device is not None:
@@ -49,7 +49,7 @@ def server_lines(stage: StageSummary) -> list[str]:
     failed = f"; {server.failed_scrapes} could not be read" if server.failed_scrapes else ""
     found = [f"{server.samples} pages of {', '.join(server.targets) or 'no address'} read in the window{by}{failed}"]
     if says_anything(server):
-        found += [_load(server, in_full=True), _cache(server), latency_line(_client_ttft(stage), server)]
+        found += [_load(server, in_full=True), _cache(server), _side_by_side(stage, server)]
     return [*found, *server.notes, *_why_not(server.reasons)]
 
 
@@ -91,9 +91,11 @@ def _cache(server: ServerFigures) -> str:
     return ", ".join([*found, f"prefix-cache hit rate {percent(server.prefix_cache_hit_rate)}"])
 
 
-def _client_ttft(stage: StageSummary) -> Figure:
+def _side_by_side(stage: StageSummary, server: ServerFigures) -> str:
     found = stage.percentiles.get("ttft_p95_ms")
-    return found.value if found is not None else None
+    if found is None:
+        return latency_line(None, server)
+    return latency_line(found.value, server, requests=found.n)
 
 
 def _unverified(server: ServerFigures) -> str:

@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from llm_locust.sizing.contracts import Tokens
-from llm_locust.workload import PromptsFile, Workload
+from llm_locust.workload import Prompt, PromptsFile, Workload
+from llm_locust.workload.made_up import MadeUpPrompts
+from llm_locust.workload.mix import Mix
 
 Ints = npt.NDArray[np.int64]
 
@@ -35,7 +37,8 @@ def tokens_by_stage(workload: Workload, sent: Sequence[Sequence[int] | Ints]) ->
         places = range(len(numbers)) if exact else random.integers(0, len(numbers), SAMPLED).tolist()
         prompts = [workload.prompt(int(numbers[place])) for place in places]
         scale = 1.0 if exact else len(numbers) / SAMPLED
-        output, characters = sum(p.max_tokens for p in prompts), sum(len(p.text) for p in prompts)
+        sums = [_of_conversation(workload, prompt) for prompt in prompts]
+        output, characters = sum(out for out, _ in sums), sum(into for _, into in sums)
         found.append(_tokens(round(output * scale), round(characters * scale), exact))
     return found
 
@@ -43,12 +46,27 @@ def tokens_by_stage(workload: Workload, sent: Sequence[Sequence[int] | Ints]) ->
 def _file_tokens(workload: PromptsFile, sent: Sequence[Sequence[int] | Ints]) -> list[Tokens]:
     """Of prompts that start over when they are exhausted: each as often as it is sent."""
     prompts = [workload.prompt(index) for index in range(workload.facts.prompts or 1)]
-    per_prompt = np.array([(p.max_tokens, len(p.text)) for p in prompts], dtype=np.int64)
+    per_prompt = np.array([_of_conversation(workload, prompt) for prompt in prompts], dtype=np.int64)
     found = []
     for numbers in sent:
         output, characters = _times_sent(numbers, len(prompts)) @ per_prompt
         found.append(_tokens(int(output), int(characters), True))
     return found
+
+
+def _of_conversation(workload: Workload, prompt: Prompt) -> tuple[int, int]:
+    """Output tokens at most and characters of input, of a prompt and of all turns that may follow it.
+
+    Every turn sends the whole conversation again, the model's replies at their longest included.
+    """
+    if not isinstance(workload, MadeUpPrompts | PromptsFile | Mix) or not workload.converses:
+        return prompt.max_tokens, len(prompt.text)
+    output = characters = said = 0
+    for turn in workload.session(prompt).turns:
+        said += len(turn.text)
+        characters += said + output * CHARACTERS_PER_TOKEN
+        output += turn.max_tokens
+    return output, characters
 
 
 def _times_sent(numbers: Sequence[int] | Ints, prompts: int) -> Ints:

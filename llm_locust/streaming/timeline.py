@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from itertools import accumulate
 from operator import sub
 from typing import Literal
 
@@ -123,7 +124,13 @@ class Timeline:
             reply.text, reply.reasoning = _joined(self._text), _joined(self._reasoning)
         if not streamed:
             return
-        times = self._output_times
+        times: Sequence[int] = self._output_times
+        gaps_ns = list(map(sub, times[1:], times))
+        if gaps_ns and min(gaps_ns) < 0:
+            # Stamps of two wakes are put on our clock by the distance measured at each, which differs by microseconds:
+            # no output comes before the one that it follows.
+            times = list(accumulate(times, max))
+            gaps_ns = list(map(sub, times[1:], times))
         last_output_ns = times[-1] if times else None
         reply.output_events = self.output_events
         reply.first_output_ns = self._first_output_ns
@@ -131,8 +138,7 @@ class Timeline:
         reply.last_output_ns = last_output_ns
         if self._finish_ns is not None:
             reply.complete_ns = max(self._finish_ns, last_output_ns or 0)
-        if len(times) > 1:
-            gaps_ns = list(map(sub, times[1:], times))
+        if gaps_ns:
             reply.max_gap_ns = max(gaps_ns)
             reply.gaps_us = [gap // 1000 for gap in gaps_ns]
         reply.coalesced = self._coalesced

@@ -139,6 +139,7 @@ class PromptsFile:
             source=path,
             sha256=workload_digest(enumerate(map(_plan_digest, self._plans))),
             prompts=len(self._plans),
+            slices=sorted({turn.slice for plan in self._plans for turn in plan.turns if turn.slice is not None}),
             read=len(lines),
         )
 

@@ -279,6 +279,11 @@ def test_latencies_stand_side_by_side() -> None:
         "P95 side by side, not added up: TTFT at the client 812.3 ms, TTFT in the server 500 to 750 ms, "
         "server queue up to 300 ms"
     )
+    assert "requests)" not in latency_line(812.34, found, requests=9)  # the same ones, as far as can be told
+    assert latency_line(812.34, found, requests=60) == (
+        "P95 side by side, not added up: TTFT at the client 812.3 ms (60 requests), TTFT in the server 500 to 750 ms "
+        "(of the 9 that it began to answer in the window), server queue up to 300 ms"
+    )
     assert latency_line(None, ServerFigures(engines=["sglang"])) == (
         "P95 side by side, not added up: TTFT at the client -, TTFT in the server -, server queue - (unverified mapping)"
     )

@@ -393,3 +393,16 @@ def test_engines_that_turn_requests_away() -> None:
     loading = read(Case("", CHAT, (CAPTURES / "llama-loading.http").read_bytes(), {}))
     assert (busy.outcome, busy.status) == (Outcome.REJECTED, 503)
     assert (loading.outcome, loading.error) == (Outcome.REJECTED, "HTTP 503: Loading model")
+
+
+def test_stamps_that_step_back_by_a_moment_make_no_negative_gap() -> None:
+    """Stamps of two wakes are put on our clock by two distances, which differ by microseconds."""
+    reply = replay(
+        CHAT,
+        (10_000, head() + chunk(HELLO[0])),
+        (20_000, chunk(HELLO[1])),
+        (19_600, chunk(HELLO[2])),
+        (30_000, chunk(STOP) + b"0\r\n\r\n"),
+    ).finish()
+    assert reply.gaps_us == [10, 0]
+    assert (reply.max_gap_ns, reply.last_output_ns, reply.complete_ns) == (10_000, 20_000, 30_000)

@@ -78,6 +78,8 @@ def _held_back(stage: StageCase) -> Symptom | None:
     bound = of.generator.lag_bound_ms
     if wait is None or wait <= bound:
         return None
+    if own == "cap_wait" and of.not_sent and of.held_back_at_window_end in (None, 0) and wait == float("inf"):
+        return None  # what was never sent, for a spent budget or an interrupt, did not wait
     over = stage.batch & (stage.rows[f"{own}_ms"].to_numpy(dtype=float) > bound)
     what = "held back by --max-in-flight" if own == "cap_wait" else "from planned to sent"
     share = f"{int(over.sum())} of {of.measured} measured requests waited over {number(bound)} ms"
