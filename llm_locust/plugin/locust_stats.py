@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 from locust.env import Environment
@@ -48,7 +49,7 @@ def report_request(environment: Environment, record: RequestRecord, reply: Reply
             if value is not None:
                 entries[(name, row)].log(value, 0)  # type: ignore[arg-type]
         if record.gaps_us:
-            _log_many(entries[(name, "ITL")], [gap / 1000 for gap in record.gaps_us])
+            _log_many(entries[(name, "ITL")], record.gaps_us)
     if (wait_ms := _ms(record.planned_ns, record.sent_ns)) is not None:
         entries[(name, "client wait")].log(wait_ms, 0)  # type: ignore[arg-type]
     llm_request.fire(record=record, reply=reply, user=user)
@@ -66,17 +67,20 @@ def _tpot_ms(record: RequestRecord) -> float | None:
     return None if span is None else span / (record.output_tokens - 1)
 
 
-def _log_many(entry: StatsEntry, values_ms: Sequence[float]) -> None:
-    """What ``entry.log`` does, for a whole reply at once: a call per token would cost more than reading the token."""
+def _log_many(entry: StatsEntry, gaps_us: Sequence[int]) -> None:
+    """What ``entry.log`` does, for a whole reply at once: a call per token would cost more than reading the token.
+
+    Locust keeps times to the millisecond, and coarser; gaps are many, but few of them differ by then.
+    """
     now = time.time()
-    entry.num_requests += len(values_ms)
-    entry.num_reqs_per_sec[int(now)] += len(values_ms)
+    entry.num_requests += len(gaps_us)
+    entry.num_reqs_per_sec[int(now)] += len(gaps_us)
     entry.last_request_timestamp = now
     # Locust declares milliseconds as int, and logs the floats of its own HTTP users all the same.
-    entry.total_response_time += sum(values_ms)  # type: ignore[assignment]
-    known = [] if entry.min_response_time is None else [entry.min_response_time]
-    entry.min_response_time = min([*values_ms, *known])  # type: ignore[assignment]
-    entry.max_response_time = max([*values_ms, entry.max_response_time])  # type: ignore[assignment]
+    entry.total_response_time += sum(gaps_us) / 1000  # type: ignore[assignment]
+    least, most = min(gaps_us) / 1000, max(gaps_us) / 1000
+    entry.min_response_time = least if entry.min_response_time is None else min(entry.min_response_time, least)  # type: ignore[assignment]
+    entry.max_response_time = max(entry.max_response_time, most)  # type: ignore[assignment]
     counts = entry.response_times
-    for value in values_ms:
-        counts[bucket_response_time(value)] += 1
+    for ms, count in Counter([(gap + 500) // 1000 for gap in gaps_us]).items():
+        counts[bucket_response_time(ms)] += count
