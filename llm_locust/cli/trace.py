@@ -10,9 +10,9 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
+from llm_locust.analysis.trace_figures import LengthFigures, TraceFigures, trace_figures
 from llm_locust.analysis.words import number, percent
 from llm_locust.arrivals.traces import FORMATS, Replay, read_trace, replay
-from llm_locust.arrivals.traces.figures import LengthFigures, TraceFigures, trace_figures
 from llm_locust.cli.trace_plot import bar_lines, check_picture, draw
 from llm_locust.report.inert import LONGEST_NAME, one_line
 from llm_locust.report.quantities import count, duration

@@ -2,8 +2,9 @@
 
 from llm_locust.plugin.locust_stats import llm_request
 from llm_locust.plugin.options import RunOptions
+from llm_locust.plugin.registration import register
 from llm_locust.plugin.shape import StageShape
-from llm_locust.plugin.wiring import Plugin, register
+from llm_locust.plugin.wiring import Plugin
 
 register()
 

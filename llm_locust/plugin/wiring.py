@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import gevent
 from gevent.event import Event
-from locust import events
-from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
 from locust.runners import LocalRunner, MasterRunner, Runner, WorkerRunner
-from locust.web import WebUI
 
 from llm_locust.dispatch import (
     FromWorker,
@@ -32,7 +29,6 @@ from llm_locust.dispatch import (
 from llm_locust.plugin.before_load import (
     check_one_of_each,
     connect,
-    dry_run,
     leaving_warning,
     prepare_server,
     refuse_what_cannot_be_measured,
@@ -40,9 +36,9 @@ from llm_locust.plugin.before_load import (
     wait_for_server,
 )
 from llm_locust.plugin.interrupts import Interrupts, hand_on, say
-from llm_locust.plugin.judging import failed_stage, merge, newest_stage, output_width
-from llm_locust.plugin.locust_stats import llm_request, report_request
-from llm_locust.plugin.options import RunOptions, add_options, read_options
+from llm_locust.plugin.judging import failed_stage, merge, newest_stage
+from llm_locust.plugin.locust_stats import report_request
+from llm_locust.plugin.options import RunOptions, read_options
 from llm_locust.plugin.progress import RunProgress
 from llm_locust.plugin.run_setup import checked_by, llm_users, set_up_run, target_url
 from llm_locust.plugin.shape import StageShape
@@ -372,39 +368,3 @@ class Plugin:
 def _result(controller: RunController) -> Result:
     stage = newest_stage(controller.folder)
     return stage.verdict.result if stage is not None else "undetermined"
-
-
-def register() -> None:
-    """Listen to Locust's events. Called once, when a locustfile imports this project."""
-
-    @events.init_command_line_parser.add_listener
-    def on_parser(parser: LocustArgumentParser, **_: object) -> None:
-        add_options(parser)
-
-    @events.init.add_listener
-    def on_init(environment: Environment, runner: Runner, web_ui: WebUI | None = None, **_: object) -> None:
-        plugin = Plugin(environment, runner)
-        environment.llm_locust = plugin  # type: ignore[attr-defined]
-        options = environment.parsed_options
-        if isinstance(runner, WorkerRunner) and options is not None and options.dry_run:
-            sys.exit(0)
-        if not isinstance(runner, WorkerRunner) and (web_ui is None or (options is not None and options.dry_run)):
-            try:
-                checked = plugin.check_options()
-            except UsageError as error:
-                print(f"locust: error: {error}", file=sys.stderr)
-                sys.exit(USAGE_EXIT)
-            if checked.dry_run:
-                print(dry_run(environment, checked, output_width()), end="")
-                sys.exit(0)
-        if options is not None and options.headless and not options.print_stats and sys.stderr.isatty():
-            options.only_summary = True  # a progress bar and a table every two seconds would write over each other
-        hooks = environment.events
-        hooks.test_start.add_listener(lambda **_: plugin.test_start())
-        hooks.spawning_complete.add_listener(lambda **_: plugin.spawning_complete())
-        hooks.test_stopping.add_listener(lambda **_: plugin.test_stopping())
-        hooks.test_stop.add_listener(lambda **_: plugin.test_stop())
-        hooks.quitting.add_listener(lambda **_: plugin.quitting())
-        hooks.quit.add_listener(lambda **_: plugin.quit())
-
-    events.llm_request = llm_request  # type: ignore[attr-defined]

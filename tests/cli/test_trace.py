@@ -146,8 +146,8 @@ def test_a_terminal_without_block_characters_gets_plain_ones() -> None:
     from numpy.random import default_rng
     from rich.console import Console
 
+    from llm_locust.analysis.trace_figures import trace_figures
     from llm_locust.arrivals.traces import read_trace, replay
-    from llm_locust.arrivals.traces.figures import trace_figures
     from llm_locust.cli.trace import print_figures
 
     played = replay(read_trace(CODE), random=default_rng(0))

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from llm_locust.analysis.trace_figures import LengthFigures, PrefixFigures, SessionFigures, TraceFigures, trace_figures
 from llm_locust.arrivals.traces import read_trace, replay
-from llm_locust.arrivals.traces.figures import LengthFigures, PrefixFigures, SessionFigures, TraceFigures, trace_figures
 
-SAMPLES = Path(__file__).parent / "samples"
+SAMPLES = Path(__file__).parents[1] / "arrivals" / "traces" / "samples"
 
 
 def figures(file: Path, **slice_: float) -> TraceFigures:
