@@ -61,7 +61,6 @@ class _Alternative(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Replicas(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     engine: list[str] = []
     copies: list[str] = []
-    not_measured_from: float | None = None
 
 
 class _Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -117,8 +116,6 @@ class Mapping(NamedTuple):
     like: str | None
     engine_labels: tuple[str, ...]
     copy_labels: tuple[str, ...]
-    not_measured_from: float | None
-    """Values from here up are a way of saying that there is none."""
     figures: dict[str, tuple[Alternative, ...]]
     """By name, in order of preference."""
     facts: dict[str, tuple[str, str]]
@@ -219,7 +216,6 @@ def _checked(file: _File, path: Path) -> Mapping:
         like=file.like,
         engine_labels=tuple(file.replicas.engine),
         copy_labels=tuple(file.replicas.copies),
-        not_measured_from=file.replicas.not_measured_from,
         figures=figures,
         facts=facts,
         wanted=frozenset([*_sample_names(figures), *(metric for metric, _ in facts.values())]),

@@ -34,14 +34,6 @@ NAMES: Mapping[str, tuple[Kind, Join]] = MappingProxyType(
         "prefill_time": ("histogram", "sum"),
         "decode_time": ("histogram", "sum"),
         "e2e": ("histogram", "sum"),
-        # Devices: kept one by one, and joined only so that a single number can be shown.
-        "utilisation": ("gauge", "mean"),
-        "memory_used_gb": ("gauge", "sum"),
-        "memory_free_gb": ("gauge", "sum"),
-        "power_w": ("gauge", "sum"),
-        "energy_j": ("counter", "sum"),
-        "temperature_c": ("gauge", "max"),
-        "sm_clock_mhz": ("gauge", "mean"),
     }
 )
 """Every name with what it is. Times are in seconds, shares run from 0 to 1, a GB is 10^9 bytes."""

@@ -31,7 +31,7 @@ class NormalisedPage(msgspec.Struct, frozen=True, kw_only=True):
     values: dict[str, float] = {}
     """Gauges and counters by name, all engines together."""
     by_engine: dict[str, dict[str, float]] = {}
-    """Gauges by name and engine (and all that is said of devices, by device); one that gives itself no name is ``""``."""
+    """Gauges by name and engine; one that gives itself no name is ``""``."""
     histograms: dict[str, CumulativeHistogram] = {}
     facts: dict[str, str] = {}
     """What the engine says of its settings, where all engines of the page say the same."""
@@ -191,7 +191,7 @@ class _Reader:
         found: dict[str, float] = {}
         for part in alternative.parts:
             series = self._select(part)
-            sound = [one for one in series if self._is_measured(one.value)]
+            sound = [one for one in series if math.isfinite(one.value)]
             if len(sound) < len(series):
                 self._notes.append(f"{part}: {len(series) - len(sound)} of {len(series)} series hold no number")
                 if join == "sum":
@@ -199,10 +199,6 @@ class _Reader:
             for engine, values in self._without_copies(sound, add=join == "sum").items():
                 found[engine] = found.get(engine, 0.0) + (math.fsum(values) if join == "sum" else max(values))
         return {engine: value * alternative.scale for engine, value in found.items()}
-
-    def _is_measured(self, value: float) -> bool:
-        limit = self._mapping.not_measured_from
-        return math.isfinite(value) and (limit is None or value < limit)
 
     def _without_copies(self, series: Iterable[Series], *, add: bool) -> dict[str, list[float]]:
         """The values of each engine's series; of those that say the same (other ranks, ...) only the largest.

@@ -33,7 +33,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 def test_only_mappings_held_against_a_real_page_are_verified() -> None:
     assert {engine for engine in known_engines() if known_mapping(engine).verified} == {"vllm", "llamacpp", "simulator"}
-    assert {"sglang", "tgi", "triton", "lmdeploy", "dcgm"} <= set(known_engines())
+    assert {"sglang", "tgi", "triton", "lmdeploy"} <= set(known_engines())
 
 
 def test_every_mapping_that_ships_names_its_engine_as_its_file_does() -> None:
@@ -79,7 +79,7 @@ def test_a_file_that_is_like_another_changes_only_what_it_says(tmp_path: Path) -
         (GOOD.replace('metric = "my_ttft_ms", ', ""), "histograms.ttft: write either metric"),
         (GOOD.replace('"my_waiting"', '"my waiting!"'), "gauges.waiting: 'my waiting!' is no metric"),
         (GOOD.replace('["my_waiting", \'my_requests{state="waiting"}\']', "[]"), "gauges.waiting: names no metric"),
-        ('engine = "a"\ntitle = "a"\nprefix = ["a"]\nlike = "vlm"', "like = 'vlm': there are dcgm,"),
+        ('engine = "a"\ntitle = "a"\nprefix = ["a"]\nlike = "vlm"', "like = 'vlm': there are llamacpp,"),
         ('engine = "a"\ntitle = "a"\nprefix = ["a"]', "maps nothing"),
     ],
 )
@@ -98,6 +98,6 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_an_engine_without_a_mapping() -> None:
     with pytest.raises(
-        UsageError, match=r"no mapping for engine 'tensorrt': there are dcgm, .*name a file of your own"
+        UsageError, match=r"no mapping for engine 'tensorrt': there are llamacpp, .*name a file of your own"
     ):
         known_mapping("tensorrt")

@@ -184,20 +184,6 @@ def test_labels_choose_series_and_factors_make_seconds() -> None:
     assert found.histograms["ttft"] == CumulativeHistogram(le=(0.07,), n=(3,), count=4, sum=0.5)
 
 
-def test_devices_stay_apart_and_what_dcgm_cannot_read_is_not_measured() -> None:
-    found = page(
-        'DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a"} 90',
-        'DCGM_FI_DEV_GPU_UTIL{gpu="1",UUID="GPU-b"} 50',
-        'DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-a"} 1000',
-        'DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-a"} 9223372036854775794',
-        'DCGM_FI_DEV_GPU_TEMP{gpu="1",UUID="GPU-b"} 61',
-    )
-    assert found.by_engine["utilisation"] == {"0": 0.9, "1": 0.5}
-    assert found.values["utilisation"] == pytest.approx(0.7)
-    assert found.by_engine["memory_used_gb"] == {"0": pytest.approx(1.048576)}
-    assert found.by_engine["temperature_c"] == {"1": 61}
-
-
 @pytest.mark.parametrize("number", ["NaN", "+Inf", "-Inf"])
 def test_a_gauge_that_is_no_number_is_not_measured_and_never_0(number: str) -> None:
     found = page(f'vllm:kv_cache_usage_perc{{engine="0"}} {number}', 'vllm:kv_cache_usage_perc{engine="1"} 0.5')
