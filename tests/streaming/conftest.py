@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import socket
+import sys
+from collections.abc import Iterator
 
 import pytest
 
 from llm_locust.streaming import client as client_module
 from llm_locust.streaming.reading import has_epoll
+from llm_locust.streaming.receive_times import SO_TIMESTAMPNS
 
 from .certificate import SelfMade, make_certificate
 
@@ -27,3 +31,23 @@ def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         pytest.skip("this system has no epoll")
     monkeypatch.setattr(client_module, "has_epoll", lambda: request.param == "epoll")
     return str(request.param)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def stamping_kernel() -> Iterator[None]:
+    """Keeps the kernel stamping what it receives.
+
+    It begins to when the first socket asks for it, a moment later, and ends with the last: a first read may have no stamp.
+    """
+    if not sys.platform.startswith("linux"):
+        yield
+        return
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as keeper:
+        keeper.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        keeper.bind(("127.0.0.1", 0))
+        keeper.settimeout(5)
+        for _ in range(1000):
+            keeper.sendto(b"x", keeper.getsockname())
+            if keeper.recvmsg(1, 64)[1]:
+                break
+        yield
