@@ -37,7 +37,7 @@ def told(*arguments: object, status: int = 0) -> str:
 def data(*arguments: object, status: int = 0) -> dict[str, Any]:
     found = run(*arguments, "--json")
     assert found.exit_code == status, (found.output, found.exception)
-    decoded: dict[str, Any] = json.loads(found.output)
+    decoded: dict[str, Any] = json.loads(found.stdout)
     return decoded
 
 
