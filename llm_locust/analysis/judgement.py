@@ -24,6 +24,7 @@ from llm_locust.analysis.run_telemetry import NOTHING_SEEN, RunSeen, StageSeen, 
 from llm_locust.analysis.server_facts import server_changes
 from llm_locust.analysis.verdict import judge_stage
 from llm_locust.analysis.words import number, percent
+from llm_locust.analysis.workload_record import prompts_note
 from llm_locust.records import Manifest, Requirements, Transcribed
 from llm_locust.records.gates import GateSpec, format_gate
 from llm_locust.records.slo import latency_limits
@@ -114,6 +115,9 @@ def judge_run(
         telemetry_notes=list(seen.notes),
         stages=stages,
     )
+    numbered = rows["prompt_index"].notna()
+    distinct = rows.loc[numbered, ["prompt_index", "turn"]].drop_duplicates()
+    summary.prompts_note = prompts_note(manifest.workload, len(distinct), int(numbered.sum()))
     return conclude(summary, gates, gates_set, manifest.requirements)
 
 
@@ -294,6 +298,8 @@ def limitations(summary: RunSummary) -> list[str]:
             f"{leavings} measured requests were dropped by their clients as --cancel planned; they are cancelled and count "
             "as failed."
         )
+    if summary.prompts_note is not None:
+        found.append(summary.prompts_note)
     if summary.limits_set == "after":
         found.append("The latency limits were set after the run: such a judgement never earns a release.")
     if not summary.gates:

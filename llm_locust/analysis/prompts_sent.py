@@ -8,10 +8,12 @@ import numpy as np
 import pandas as pd
 
 from llm_locust.analysis.derived import Bools, mask
-from llm_locust.analysis.lengths_asked import CLOSE
 from llm_locust.records import Outcome
 from llm_locust.records.figures import LengthFigures
 from llm_locust.workload.digest import check_same_prompts
+
+CLOSE = 0.01
+"""A length within this share of what was asked for is as asked for."""
 
 
 def refuse_mixed_prompts(rows: pd.DataFrame) -> None:

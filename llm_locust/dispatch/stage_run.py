@@ -298,7 +298,10 @@ class StageRun:
     def not_sent(self, record: RequestRecord, why: str) -> None:
         """An arrival that was due ends without having been sent."""
         record.outcome, record.error = Outcome.NOT_SENT, why
-        self.prompts.describe(record)
+        if (
+            record.prompt_sha256 is None
+        ):  # a request that was made is described, and may be a turn of which nobody else knows
+            self.prompts.describe(record)
         self.ended(record, None, self.run.builders[record.user])
 
     def ended(self, record: RequestRecord, reply: Reply | None, builder: RequestBuilder) -> None:

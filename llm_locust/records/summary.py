@@ -221,6 +221,8 @@ class RunSummary(msgspec.Struct, kw_only=True):
     stages: list[StageSummary] = []
     findings: list[Finding] = []
     """What the figures point to, with what shows it and what to vary next; empty when no rule found its symptom."""
+    prompts_note: str | None = None
+    """What is to be known where requests shared prompts although nobody asked for it."""
     limitations: list[str] = []
 
     def save(self, path: Path) -> None:

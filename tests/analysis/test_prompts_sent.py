@@ -63,3 +63,19 @@ def test_lengths_are_held_against_the_servers_count_where_both_are_known() -> No
 def test_events_are_no_count_of_the_servers() -> None:
     table = rows(output_tokens_source=["events", "events", "events"])
     assert length_figures(table, ALL, "input_tokens_asked", "prompt_tokens") is None
+
+
+def test_close_is_within_a_hundredth_of_what_was_asked_for() -> None:
+    pairs = [(512, 512), (512, 517), (512, 518), (100, 98), (None, 5), (7, None)]
+    table = pd.DataFrame(
+        {
+            "outcome": ["ok"] * 6,
+            "output_tokens_source": ["usage"] * 6,
+            "input_tokens_asked": pd.array([asked for asked, _ in pairs], dtype="Int64"),
+            "prompt_tokens": pd.array([got for _, got in pairs], dtype="Int64"),
+        }
+    )
+    found = length_figures(table, np.ones(6, np.bool_), "input_tokens_asked", "prompt_tokens")
+    assert found is not None
+    assert (found.requests, found.asked_mean, found.got_mean) == (4, 409.0, 411.25)  # 1636 / 4, 1645 / 4
+    assert (found.worst_off_share, found.close_share) == (0.02, 0.5)  # 2 of 100; 5 of 512 is close, 6 is not

@@ -1,30 +1,15 @@
-"""What a record says of the workload, and how long things were against how long they were asked to be."""
+"""What a record says of the workload."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from llm_locust.analysis.lengths_asked import lengths_asked
 from llm_locust.analysis.workload_record import prompts_note, sampling_text, workload_fields
 from llm_locust.records import WorkloadFacts
 
 
 def facts(**known: Any) -> WorkloadFacts:
     return WorkloadFacts(**{"name": "n", "kind": "synthetic", "source": "p.jsonl", "sha256": "", **known})
-
-
-def test_asked_against_got_by_hand() -> None:
-    found = lengths_asked([(512, 512), (512, 517), (512, 518), (100, 98), (None, 5), (7, None)])
-    assert found is not None
-    assert found.requests == 4
-    assert found.asked_mean == 409  # 1636 / 4
-    assert found.got_mean == 411.25  # 1645 / 4
-    assert found.worst_off_share == 0.02  # 2 of 100
-    assert found.close_share == 0.5  # 5 of 512 is within a hundredth, 6 is not
-
-
-def test_without_both_there_is_nothing_to_compare() -> None:
-    assert lengths_asked([(None, 5), (5, None)]) is None
 
 
 def test_sampling_is_said_in_words() -> None:

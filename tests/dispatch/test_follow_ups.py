@@ -147,3 +147,20 @@ def test_a_workload_that_cannot_go_on_is_our_fault_and_holds_nothing_up() -> Non
     bench.await_over()
     assert bench.outcomes() == {0: "ok"}
     assert bench.stage.error == "a conversation could not go on: KeyError: 'turn'"
+
+
+def test_a_turn_that_was_held_back_to_the_end_is_still_that_turn() -> None:
+    bench = Bench(burst(2), prompts=Conversations(2), cap=1)
+    bench.start()
+    for place in range(2):
+        bench.server.await_requests(place + 1)
+        bench.server.answer(place)
+    bench.server.await_requests(3)  # one second turn flies, the other is held back
+    while bench.stage.progress(None, None).waiting < 1:
+        gevent.sleep(0.001)
+    bench.stage.end_arrivals("enough")
+    bench.server.answer(2)
+    bench.await_over()
+    (held,) = [record for record in bench.rows.terminal if record.outcome == "not_sent"]
+    (issued,) = [row for row in bench.rows.issued if row.index == held.index]
+    assert (held.turn, held.session) == (issued.turn, issued.session) == (2, held.session)

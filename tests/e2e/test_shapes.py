@@ -160,8 +160,11 @@ def test_a_capacity_search_brackets_what_the_server_can_do_and_ends_with_bursts(
     run.assert_ran()
     found = [(stage.rate_rps, stage.arrivals, stage.verdict.result) for stage in run.summary.stages]
     tried = Counter(stage[:2] for stage in found if stage[2] == "invalid")
-    if any(times > 1 for times in tried.values()):
-        pytest.skip(f"this machine was too busy to send on time: {found}")
+    twice = [point for point, times in tried.items() if times > 1 and point[1] == "constant"]
+    if twice:  # this machine was too busy to send on time: then nothing is said of the server, and the search is over
+        steady = [stage for stage in found if stage[1] == "constant"]
+        assert steady[-1][:2] == twice[0]
+        return
     found = [stage for stage in found if stage[2] != "invalid" or stage[1] != "constant"]  # those were tried again
     assert [(rate, arrivals) for rate, arrivals, _ in found] == [
         (4, "constant"),
