@@ -152,6 +152,8 @@ def test_a_workload_that_cannot_go_on_is_our_fault_and_holds_nothing_up() -> Non
 def test_a_turn_that_was_held_back_to_the_end_is_still_that_turn() -> None:
     bench = Bench(burst(2), prompts=Conversations(2), cap=1)
     bench.start()
+    while bench.stage.progress(None, None).waiting < 1:  # both have arrived, one of them is held back
+        gevent.sleep(0.001)
     for place in range(2):
         bench.server.await_requests(place + 1)
         bench.server.answer(place)
