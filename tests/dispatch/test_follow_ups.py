@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gevent
 
+from llm_locust.dispatch.unplanned import write_down
 from llm_locust.records import WorkloadFacts
 from llm_locust.workload import Prompt
 from tests.dispatch.fakes import Bench, Builder, burst, loops
@@ -149,20 +150,14 @@ def test_a_workload_that_cannot_go_on_is_our_fault_and_holds_nothing_up() -> Non
     assert bench.stage.error == "a conversation could not go on: KeyError: 'turn'"
 
 
-def test_a_turn_that_was_held_back_to_the_end_is_still_that_turn() -> None:
-    bench = Bench(burst(2), prompts=Conversations(2), cap=1)
-    bench.start()
-    while bench.stage.progress(None, None).waiting < 1:  # both have arrived, one of them is held back
-        gevent.sleep(0.001)
-    for place in range(2):
-        bench.server.await_requests(place + 1)
-        bench.server.answer(place)
-    bench.server.await_requests(3)  # one second turn flies, the other is held back
-    while bench.stage.progress(None, None).waiting < 1:
-        gevent.sleep(0.001)
-    bench.stage.end_arrivals("enough")
-    bench.server.answer(2)
-    bench.await_over()
-    (held,) = [record for record in bench.rows.terminal if record.outcome == "not_sent"]
-    (issued,) = [row for row in bench.rows.issued if row.index == held.index]
-    assert (held.turn, held.session) == (issued.turn, issued.session) == (2, held.session)
+def test_a_turn_that_is_withdrawn_after_it_was_made_is_still_that_turn() -> None:
+    prompts = Conversations(2)
+    bench = Bench(burst(1), prompts=prompts, at_once=True)
+    following = prompts.next_turn(prompts.prompt(0), "said")
+    assert following is not None
+    ready = write_down(bench.stage, bench.builder, index=7, user="U", phase="measure", prompt=following[1])
+    assert ready is not None
+    bench.stage.not_sent(ready.record, "enough")
+    (row,) = bench.rows.issued
+    assert (ready.record.turn, ready.record.session, ready.record.prompt_sha256) == (2, "s0", following[1].sha256)
+    assert (row.turn, row.session) == (2, "s0")
