@@ -30,8 +30,13 @@ def render(page: Page, charts_dir: str) -> str:
         finalize=inert,
     )
     template = environment.get_template("report.html.j2")
-    css = Markup((_HERE / "report.css").read_text(encoding="utf-8"))
+    css = Markup(palette() + (_HERE / "report.css").read_text(encoding="utf-8"))
     return template.render(page=page, charts_dir=charts_dir, css=css, swatch=swatch)
+
+
+def palette() -> str:
+    """The colours of every page of ours, light and dark, as CSS variables."""
+    return (_HERE / "palette.css").read_text(encoding="utf-8")
 
 
 def inert(value: object) -> object:

@@ -18,11 +18,12 @@ from llm_locust.records import RunFolder
 from llm_locust.records.summary import RunSummary
 from llm_locust.records.users_claim import claimed_users
 from llm_locust.report import Reported, merge_run, report_run
+from llm_locust.report.html.render import palette
 from llm_locust.report.ladder import COLUMNS
 from tests.analysis.run_builder import RunBuilder, StageBuilder
 from tests.report.html.page_reader import Element, read_page
 
-CSS = (Path(judging.__file__).parents[1] / "report" / "html" / "report.css").read_text()
+CSS = palette() + (Path(judging.__file__).parents[1] / "report" / "html" / "report.css").read_text()
 
 
 class Run(NamedTuple):
