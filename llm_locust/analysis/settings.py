@@ -60,9 +60,23 @@ WITHOUT_MEANING = frozenset(
         "run_dir", "metrics", "metrics_interval", "metrics_map", "ready_timeout", "dry_run", "price_per_hour",
         "price_input", "price_output", "max_requests", "max_output_tokens", "max_minutes", "max_failures", "stop_on_fail",
         "require_rate", "require_pass", "api_key_env", "basic_auth_env", "ca_file", "max_stages", "resolution", "rounds",
+        "prometheus_port", "prometheus_host", "json_lines",
     }
 )  # fmt: skip
 """Options that change no figure of a stage that ran to its end."""
+
+LOAD_SETTINGS = frozenset(
+    {
+        "load", "arrivals", "rates", "concurrency", "condition", "trace", "window", "warmup", "cooldown", "shuffle", "burst",
+        "time_scale", "rate_scale", "trace_jitter", "idle", "unload", "cold_share",
+    }
+)  # fmt: skip
+"""When requests are sent, and what the server is brought to before: runs of one service may each try something else."""
+
+LOAD_GENERATOR = frozenset({"seed", "workers", "generator", "receive_times"})
+
+FACTS_OF_A_RECORD = frozenset({"owner", "evidence_location", "retest_when", "startup_peak_memory_gb"})
+"""Facts that say nothing of what the service is."""
 
 ALWAYS_KNOWN = frozenset(
     {
@@ -94,14 +108,12 @@ def differing(
     Raises:
         UsageError: more than one thing differs that was not allowed; or an allowed name is none.
     """
-    tables = [_table(manifest, summary) for manifest, summary in zip(manifests, summaries, strict=True)]
-    names = list(dict.fromkeys(name for table in tables for name in table))
-    values = {name: [table.get(name) for table in tables] for name in names}
-    found = {name: of for name, of in values.items() if any(value != of[0] for value in of)}
+    values = _values(manifests, summaries)
+    found = _not_alike(values)
     noted = {name for name in found if name == HOST or name in FOLLOWING_FACTS}
     for name in _explained(found, points_in_common):
         found.pop(name, None)
-    _check_names(allowed, known=ALWAYS_KNOWN | set(names), found=found)
+    _check_names(allowed, known=ALWAYS_KNOWN | set(values), found=found)
     open_ = [name for name in found if name not in noted and name not in allowed]
     if len(open_) > 1:
         raise UsageError(_refusal(found, open_))
@@ -113,6 +125,44 @@ def differing(
     order = ("compared", "allowed", "noted")
     differences = [SettingDifference(name=name, values=_in_words(of), role=roles[name]) for name, of in found.items()]
     return sorted(differences, key=lambda difference: order.index(difference.role))
+
+
+def differing_services(manifests: Sequence[Manifest], summaries: Sequence[RunSummary]) -> list[SettingDifference]:
+    """What keeps runs from being of one service, as ``compared``; what else is not the same in them, as ``noted``.
+
+    When requests were sent may differ, and what made and watched the load. What served them, what was sent and what it was
+    held to may not; an address says where a server is, not what it is. Another digest is another workload, whatever it
+    comes from: nobody could tell from it whether the same requests were sent.
+
+    Args:
+        manifests: Of the runs, the first being what the others are held against.
+        summaries: Theirs, in the same order.
+    """
+    found = _not_alike(_values(manifests, summaries))
+    gone = set(WORKLOAD_OPTIONS)  # what they make of a workload is in its digest
+    for cause, effects in _FOLLOWS.items():
+        if cause in found:
+            gone |= effects
+    may = LOAD_SETTINGS | LOAD_GENERATOR | FOLLOWING_FACTS | FACTS_OF_A_RECORD | {HOST}
+    versions = {name for manifest in manifests for name in manifest.versions} - ENGINE_FACTS
+    return [
+        SettingDifference(
+            name=name, values=_in_words(of), role="noted" if name in may or name in versions else "compared"
+        )
+        for name, of in found.items()
+        if name not in gone - LOAD_SETTINGS
+    ]
+
+
+def _values(manifests: Sequence[Manifest], summaries: Sequence[RunSummary]) -> dict[str, list[Any]]:
+    """Every setting that some run has, by name, with its value in each run; ``None`` is what is not said."""
+    tables = [_table(manifest, summary) for manifest, summary in zip(manifests, summaries, strict=True)]
+    names = dict.fromkeys(name for table in tables for name in table)
+    return {name: [table.get(name) for table in tables] for name in names}
+
+
+def _not_alike(values: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    return {name: of for name, of in values.items() if any(value != of[0] for value in of)}
 
 
 def _explained(found: Mapping[str, Any], points_in_common: bool) -> set[str]:

@@ -9,8 +9,8 @@ import click
 from rich.console import Console
 
 from llm_locust.analysis.judgement import exit_code
-from llm_locust.records import UsageError, parse_slo
-from llm_locust.records.gates import parse_gates
+from llm_locust.cli.gate_option import gate_option, given_gates
+from llm_locust.records import parse_slo
 from llm_locust.report import print_reported, report_run
 from llm_locust.report.progress import shown_progress
 
@@ -23,17 +23,9 @@ from llm_locust.report.progress import shown_progress
     help="Other per-request limits in milliseconds, for example ttft=300,tpot=50. They are marked as set after the run and "
     "go to a report of their own.",
 )
-@click.option(
-    "--gate",
-    "gates",
-    multiple=True,
-    metavar="GATE",
-    help="Other gates, for example ttft_p95<=1000, faq:attainment>=0.99 or a TOML file of them; marked likewise. Several "
-    "may follow one --gate.",
-)
+@gate_option("Other gates, marked likewise")
 @click.option("--no-html", is_flag=True, help="Leave out the HTML report and the data of its charts.")
-@click.argument("more_gates", nargs=-1, metavar="")
-def command(run: Path, slo: str | None, gates: tuple[str, ...], more_gates: tuple[str, ...], no_html: bool) -> None:
+def command(run: Path, slo: str | None, gates: tuple[str, ...], no_html: bool, more: tuple[str, ...]) -> None:
     """Judge the merged run folder RUN again and write its report.
 
     \b
@@ -42,11 +34,9 @@ def command(run: Path, slo: str | None, gates: tuple[str, ...], more_gates: tupl
                  3 a requirement of the run (--require-rate, --require-pass) is not met
                  4 a stage is invalid or undetermined, or arrivals were lost
     """
-    if more_gates and not gates:
-        raise UsageError(f"unexpected argument {more_gates[0]!r}: gates follow --gate")
+    held = given_gates(gates, more)
     limits = None if slo is None else parse_slo(slo)
     with shown_progress() as progress:
-        held = parse_gates([*gates, *more_gates]) if gates else None
         reported = report_run(run, limits, held, progress, html=not no_html)
     print_reported(reported, Console())
     sys.exit(exit_code(reported.summary))

@@ -33,19 +33,28 @@ class Violation(NamedTuple):
 
 def evidence_schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of a record in a file, where every field stands."""
-    schema = msgspec.json.schema(EvidenceRecord)
+    return file_schema(
+        EvidenceRecord,
+        "Evidence record, schema 1.1",
+        "One test point as evidence. null: not measured, not known or not applicable, never 0. Units are "
+        'in the names; shares run from 0 to 1; an infinite percentile is "inf".',
+    )
+
+
+def file_schema(kind: type[msgspec.Struct], title: str, description: str) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a contract as it stands in a file, where no field is left out."""
+    schema = msgspec.json.schema(kind)
     for definition in schema["$defs"].values():
         # A default is for who writes Python; in a file a field that is left out could be a field that was forgotten.
         definition["required"] = list(definition["properties"])
         for described in definition["properties"].values():
             described.pop("default", None)
-    record = schema["$defs"].pop("EvidenceRecord")
+    whole = schema["$defs"].pop(kind.__name__)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Evidence record, schema 1.1",
-        **{key: value for key, value in record.items() if key != "title"},
-        "description": "One test point as evidence. null: not measured, not known or not applicable, never 0. Units are "
-        'in the names; shares run from 0 to 1; an infinite percentile is "inf".',
+        "title": title,
+        **{key: value for key, value in whole.items() if key != "title"},
+        "description": description,
         "$defs": schema["$defs"],
     }
 

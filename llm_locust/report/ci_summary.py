@@ -1,12 +1,14 @@
-"""A short Markdown summary for the page of a CI run: the verdict, a row per stage and slice, what failed and by how much."""
+"""A short Markdown summary for the page of a CI run: the verdict, a row per stage and slice, what failed, first findings."""
 
 from __future__ import annotations
 
 from llm_locust.analysis.gates import gate_text
 from llm_locust.analysis.words import NOT_MEASURED, number, percent
 from llm_locust.records.summary import FailingDimension, RunSummary, StageSummary
+from llm_locust.report.findings import finding_lines
 from llm_locust.report.inert import LONGEST_NAME, LONGEST_SENTENCE, escape
 from llm_locust.report.junit import stage_title
+from llm_locust.report.markdown_pieces import bullets
 from llm_locust.report.server_lines import capitalised
 
 _MARK = {"pass": "✅", "fail": "❌", "invalid": "⚠️", "undetermined": "❔", "not_run": "▫️"}
@@ -36,6 +38,8 @@ def render_ci_summary(summary: RunSummary) -> str:
         when = {"before": "fixed before load", "after": "set after the run"}[summary.gates_set]
         how = when if summary.gates else "defaults, not chosen for this run"
         blocks.append(f"Gates ({how}): {escape('; '.join(gates), LONGEST_SENTENCE)}")
+    if found := finding_lines(summary):
+        blocks.append(bullets(escape(line, LONGEST_SENTENCE) for line in found))
     if summary.agreement is not None:
         blocks.append(f"{escape(capitalised(summary.agreement.text), LONGEST_SENTENCE)}.")
     if summary.knee is not None:

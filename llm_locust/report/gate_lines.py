@@ -1,4 +1,5 @@
-"""What ``llm-locust gate`` prints: a line per stage and slice, one per gate that does not hold, then the requirements."""
+"""What ``llm-locust gate`` prints: a line per stage and slice, one per gate that does not hold, then findings and
+requirements."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from llm_locust.analysis.gates import gate_text
 from llm_locust.analysis.server_gates import value_text
 from llm_locust.analysis.verdict import needs_words
 from llm_locust.records.summary import Gate, RunSummary, StageSummary
+from llm_locust.report.findings import finding_lines
 from llm_locust.report.inert import LONGEST_NAME, LONGEST_SENTENCE, one_line
 from llm_locust.report.junit import stage_title
 from llm_locust.report.ladder import requirement_lines
@@ -21,6 +23,7 @@ def gate_lines(summary: RunSummary) -> list[str]:
         lines.append("The gates were set after the run.")
     if summary.agreement is not None:
         lines.append(one_line(capitalised(summary.agreement.text), LONGEST_SENTENCE))
+    lines += finding_lines(summary)
     lines += requirement_lines(summary)
     lines.append(one_line(summary.verdict))
     return lines

@@ -6,12 +6,16 @@ the server became another one, every gate of the stage is an error: it says noth
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from llm_locust.analysis.gates import gate_name, gate_text
 from llm_locust.analysis.server_gates import value_text
 from llm_locust.records.summary import Gate, RunSummary, StageSummary
 from llm_locust.report.inert import LONGEST_NAME, LONGEST_SENTENCE, one_line
+
+if TYPE_CHECKING:
+    from llm_locust.analysis.release import ReleaseVerdict
 
 
 def junit_xml(summary: RunSummary) -> bytes:
@@ -28,9 +32,29 @@ def junit_xml(summary: RunSummary) -> bytes:
             elif required.met is None:
                 _said(case, "skipped", "cannot be told: what decides it is invalid or undetermined", summary.verdict)
         _count(suite)
+    return _document(root)
+
+
+def release_xml(verdict: ReleaseVerdict) -> bytes:
+    """The verdict of a release: a test case per requirement."""
+    name = one_line(f"llm-locust release of {', '.join(verdict.run_ids)}", LONGEST_NAME)
+    root = ET.Element("testsuites", name=name)
+    suite = ET.SubElement(root, "testsuite", name="release")
+    for required in verdict.requirements:
+        case = _case(suite, "release", f"{required.name}: {required.required}")
+        if required.met is False:
+            _said(case, "failure", "not met", required.found)
+        elif required.met is None:
+            _said(case, "skipped", "cannot be told", required.found)
+        else:
+            ET.SubElement(case, "system-out").text = one_line(required.found, LONGEST_SENTENCE)
+    _count(suite)
+    return _document(root)
+
+
+def _document(root: ET.Element) -> bytes:
     _count(root)
-    text = '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
-    return text.encode()
+    return ('<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n").encode()
 
 
 def _stage_suite(root: ET.Element, summary: RunSummary, stage: StageSummary) -> None:
