@@ -40,6 +40,8 @@ class Page(NamedTuple):
     """... and its last."""
     cut: str | None = None
     """Why the body is not all of the page, when it is not."""
+    date: str = ""
+    """The ``Date`` header, or the empty string."""
 
     def json(self) -> dict[str, Any]:
         """The JSON object of a 200; an empty one for everything else."""
@@ -189,7 +191,8 @@ class Probe:
             cut = "the connection was closed before the page had ended"
         if self._keep_alive and framing.reusable:
             self._kept = connection
-        return Page(framing.head.status, framing.head.get("server"), bytes(body), first_ns, last_ns, cut)
+        head = framing.head
+        return Page(head.status, head.get("server"), bytes(body), first_ns, last_ns, cut, head.get("date"))
 
     def safe(self, text: str) -> str:
         """``text`` as one bounded line with the secrets of the headers masked."""
