@@ -9,41 +9,12 @@ import click
 import msgspec
 from rich.console import Console
 
-from llm_locust.analysis.words import number
-from llm_locust.cli.model_options import COUNT, Amount, Model, model_options, print_lines, read_model
+from llm_locust.cli.model_options import COUNT, Amount, model_options, print_lines, read_model
 from llm_locust.records import UsageError
-from llm_locust.report.inert import LONGEST_NAME, one_line
-from llm_locust.sizing.engine_cache import EngineBeside, EngineCache, beside, engine_caches
-from llm_locust.sizing.kv_cache import (
-    DEFAULT_BLOCK_TOKENS,
-    GIB,
-    LEFT_OUT,
-    KvEstimate,
-    KvFit,
-    KvLoad,
-    gib,
-    kv_estimate,
-    kv_fit,
-    to_bytes,
-)
+from llm_locust.report.kv_lines import kv_lines
+from llm_locust.sizing.engine_cache import EngineCache, engine_caches
 from llm_locust.sizing.kv_dtypes import known_kv_dtype
-
-
-class Preflight(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command says, as data."""
-
-    available: bool
-    """There is an estimate."""
-    unavailable_because: str | None
-    unavailable_key: str | None
-    """The key of the model's file that told it."""
-    model: Model
-    estimate: KvEstimate | None
-    fits: KvFit | None
-    """``None`` without a budget."""
-    engines: list[EngineBeside]
-    left_out: list[str]
-    notes: list[str]
+from llm_locust.sizing.preflight import Asked, preflight
 
 
 @click.command("kv")
@@ -122,36 +93,20 @@ def command(
         engine_dtype=None if only is None else known_kv_dtype(only.dtype),
     )
     assert tokens is not None
-    notes: list[str] = []
-    estimate = fits = None
-    if model.shape is not None:
-        block = block_size or (only.block_tokens if only is not None else None) or DEFAULT_BLOCK_TOKENS
-        load = KvLoad(
-            tokens=tokens,
-            concurrency=concurrency or 1,
-            block_tokens=block,
-            tensor_parallel=tp,
-            ollama_num_parallel=ollama_num_parallel,
-        )
-        estimate = kv_estimate(model.shape, load)
-        fits = _fits(estimate, engine_kv_gib, only, notes)
-        notes += _about(estimate, fits, model, concurrency)
-    preflight = Preflight(
-        available=estimate is not None,
-        unavailable_because=None if model.uneven is None else model.uneven.reason,
-        unavailable_key=None if model.uneven is None else model.uneven.key,
-        model=model,
-        estimate=estimate,
-        fits=fits,
-        engines=[beside(engine, estimate, tokens) for engine in engines],
-        left_out=list(LEFT_OUT),
-        notes=notes,
+    load = Asked(
+        tokens=tokens,
+        concurrency=concurrency,
+        block_tokens=block_size,
+        tensor_parallel=tp,
+        ollama_num_parallel=ollama_num_parallel,
+        engine_kv_gib=engine_kv_gib,
     )
+    found = preflight(model, load, engines)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(preflight), indent=2).decode())
+        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
     else:
-        print_lines(_lines(preflight), Console())
-    if not preflight.available:
+        print_lines(kv_lines(found), Console())
+    if not found.available:
         sys.exit(4)
 
 
@@ -172,137 +127,3 @@ def _ask(
     if not facts:
         raise UsageError(f"--host {probe.base_url}: no page of it says anything about an engine; is it running there?")
     return engine_caches(facts) or [EngineCache(engine=facts.get("engine"), version=facts.get("engine_version"))]
-
-
-def _fits(estimate: KvEstimate, gib_given: float | None, engine: EngineCache | None, notes: list[str]) -> KvFit | None:
-    """Against the budget that was given, or else the one that the engine tells."""
-    if gib_given is not None:
-        return kv_fit(estimate, to_bytes(gib_given), "--engine-kv-gib")
-    if engine is not None and engine.cache_bytes is not None:
-        if engine.replica is not None:
-            notes.append(f"what fits is told for one engine of the server, {engine.replica}")
-        return kv_fit(estimate, engine.cache_bytes, "the engine")
-    return None
-
-
-def _about(estimate: KvEstimate, fits: KvFit | None, model: Model, concurrency: int | None) -> list[str]:
-    """What a reader of the figures would not expect."""
-    load, notes = estimate.load, []
-    if model.context_tokens is not None and load.tokens > model.context_tokens:
-        notes.append(
-            f"the model was made for {model.context_tokens:,} tokens: no request is as long as {load.tokens:,}"
-        )
-    if estimate.copies_of_heads > 1:
-        notes.append(
-            f"with {load.tensor_parallel} GPUs for {estimate.shape.kv_heads} KV heads every head is stored "
-            f"{estimate.copies_of_heads} times: more GPUs do not make the share of one smaller"
-        )
-    if load.ollama_num_parallel is not None:
-        notes.append("Ollama allocates the whole context for each of its places when it loads the model")
-        if concurrency is not None and concurrency > load.ollama_num_parallel:
-            notes.append(
-                f"of {concurrency:,} requests at once {load.ollama_num_parallel:,} have a place, the rest wait"
-            )
-    if fits is not None and fits.requests == 0:
-        notes.append("not even one request of this length fits")
-    elif fits is not None and fits.requests < load.held:
-        notes.append(f"{fits.requests:,} of {load.held:,} requests fit at once: the rest wait, or are put aside again")
-    return notes
-
-
-def _lines(of: Preflight) -> list[tuple[str, str]]:
-    lines = _estimated(of) if of.estimate is not None else [("KV cache", f"unavailable: {of.unavailable_because}")]
-    for engine in of.engines:
-        lines += _engine(engine)
-    lines += [("Note", note) for note in of.notes]
-    if of.estimate is not None:
-        lines.append(("Left out", ", ".join(of.left_out)))
-    return lines
-
-
-def _estimated(of: Preflight) -> list[tuple[str, str]]:
-    estimate, model = of.estimate, of.model
-    assert estimate is not None
-    shape, load = estimate.shape, estimate.load
-    kind = "" if model.attention is None else f" ({model.attention})"
-    name = "" if model.model_type is None else f"{one_line(model.model_type, LONGEST_NAME)}: "
-    held = "places of Ollama" if load.ollama_num_parallel is not None else "at once"
-    rounded = f" = {estimate.tokens_held_per_request:,}" if estimate.tokens_held_per_request != load.tokens else ""
-    lines = [
-        (
-            "Model",
-            f"{name}{shape.layers} layers x {shape.kv_heads} KV heads{kind} x {shape.head_dim}; the cache holds "
-            f"{shape.dtype.name} ({number(shape.dtype.bytes)} bytes, {model.sources['--kv-dtype']})",
-        ),
-        *(("", one_line(note, LONGEST_NAME)) for note in model.notes),
-        ("Per token", f"{estimate.bytes_per_token:,} bytes"),
-        (
-            "Per request",
-            f"{_size(estimate.bytes_per_request)}: {load.tokens:,} tokens in {estimate.blocks_per_request:,} blocks of "
-            f"{load.block_tokens}{rounded}",
-        ),
-        ("In all", f"{_size(estimate.total_bytes)}: {load.held:,} {held}"),
-    ]
-    if load.tensor_parallel > 1:
-        lines.append(
-            (
-                "Each GPU",
-                f"{_size(estimate.gpu_total_bytes)} of that: {_size(estimate.gpu_bytes_per_request)} a request, "
-                f"{estimate.gpu_bytes_per_token:,} bytes a token, {estimate.kv_heads_per_gpu} of {shape.kv_heads} KV heads",
-            )
-        )
-    if of.fits is not None:
-        where = " on each GPU" if load.tensor_parallel > 1 else ""
-        lines.append(
-            (
-                "Fits",
-                f"{of.fits.requests:,} requests at once in {_size(of.fits.budget_bytes)}{where} ({of.fits.source}): "
-                f"{of.fits.blocks:,} blocks, {of.fits.tokens:,} tokens",
-            )
-        )
-    return lines
-
-
-def _engine(of: EngineBeside) -> list[tuple[str, str]]:
-    said = of.figures
-    name = one_line(" ".join(part for part in (said.engine, said.version) if part) or "an engine", LONGEST_NAME)
-    parts = []
-    if said.cache_tokens is not None:
-        parts.append(f"{said.cache_tokens:,} tokens of cache")
-    if said.block_tokens is not None:
-        parts.append(f"blocks of {said.block_tokens}")
-    if said.cache_bytes is not None:
-        parts.append(f"{_size(said.cache_bytes)} on each GPU")
-    if said.dtype is not None:
-        parts.append(f"holding {one_line(said.dtype, LONGEST_NAME)}")
-    if said.slots is not None:
-        parts.append(f"{said.slots:,} slots")
-    if said.context_of_all_slots_tokens is not None:
-        parts.append(f"{said.context_of_all_slots_tokens:,} tokens in all slots")
-    if said.context_limit_tokens is not None:
-        parts.append(f"requests of at most {said.context_limit_tokens:,} tokens")
-    if said.max_concurrency is not None:
-        parts.append(f"{number(said.max_concurrency)} of that length at once")
-    which = "" if said.replica is None else f" (engine {one_line(said.replica, LONGEST_NAME)})"
-    lines = [("Engine says", f"{name}{which}: {', '.join(parts) or 'nothing about its cache'}")]
-    if of.estimated_bytes is not None:
-        lines.append(("", f"by the formula those tokens take {_size(of.estimated_bytes)} on each GPU"))
-    if of.bytes_per_token is not None:
-        share = of.difference_share
-        off = (
-            ""
-            if share is None
-            else f": {number(abs(share) * 100, 2)} % {'above' if share > 0 else 'below'} the formula"
-        )
-        lines.append(("", f"{number(of.bytes_per_token, 6)} bytes a token on each GPU{off}"))
-    if of.requests is not None:
-        lines.append(("", f"room for {of.requests:,} of these requests at once"))
-    return lines + [("", note) for note in of.notes]
-
-
-def _size(size: int) -> str:
-    """In GiB, small ones in smaller units."""
-    for unit, name in ((GIB, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size * 2 >= unit:
-            return f"{gib(size / unit)} {name}"
-    return f"{size} bytes"

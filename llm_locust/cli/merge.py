@@ -34,7 +34,9 @@ from llm_locust.report.progress import shown_progress
 def command(run: Path, others: tuple[Path, ...], telemetry: tuple[Path, ...], no_html: bool) -> None:
     """Merge the raw files of the run folder RUN, judge every stage and write requests.csv, summary.json and the reports.
 
-    It can be repeated at any time; the raw files stay as they are.
+    It can be repeated at any time; the raw files stay as they are. What a person knows of the server may be added in
+    RUN/facts.toml (llm-locust facts --template): it fills what is blank, corrects what --facts said, and is refused where
+    the server itself said something else.
 
     \b
     Exit status: 0 ran and was judged (a failing top stage is a success: the boundary was found)

@@ -7,19 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 from click.types import FloatParamType, IntParamType
 from rich.console import Console
 from rich.text import Text
 
-from llm_locust.records import UsageError
-from llm_locust.sizing.kv_cache import DEFAULT_BLOCK_TOKENS, KvShape
-from llm_locust.sizing.kv_dtypes import ASSUMED_KV_DTYPE, KvDtype, kv_dtype
-from llm_locust.sizing.model_config import ModelShape, read_model_config
-from llm_locust.sizing.uneven_layers import Uneven
-
-LEAST, MOST = 1e-9, 10**9
-"""No size or speed of a replica lies outside: such a number is a slip, and what is made of it would not fit a record."""
+from llm_locust.sizing.kv_cache import DEFAULT_BLOCK_TOKENS
+from llm_locust.sizing.kv_dtypes import KvDtype
+from llm_locust.sizing.model_config import read_model_config
+from llm_locust.sizing.preflight import LEAST, MOST, Model, model_of
 
 
 class Count(IntParamType):
@@ -56,21 +51,6 @@ class Amount(FloatParamType):
 
 
 COUNT = Count()
-
-
-class Model(msgspec.Struct, frozen=True, kw_only=True):
-    """A model as far as its KV cache goes."""
-
-    shape: KvShape | None
-    """``None`` when the formula does not hold."""
-    uneven: Uneven | None
-    model_type: str | None
-    attention: str | None
-    context_tokens: int | None
-    """The longest that it was made for, where a file says so."""
-    sources: dict[str, str]
-    """Where each figure is from."""
-    notes: list[str]
 
 
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -116,83 +96,13 @@ def read_model(
     also: Mapping[str, object] | None = None,
     engine_dtype: KvDtype | None = None,
 ) -> Model:
-    """Put file and options together.
-
-    Args:
-        config: ``--config``.
-        layers: ``--layers``.
-        kv_heads: ``--kv-heads``.
-        head_dim: ``--head-dim``.
-        dtype: ``--kv-dtype``.
-        also: Further options that must be given, by their names; those that are ``None`` are reported with the rest.
-        engine_dtype: What a running engine says that its cache holds.
+    """Put file and options together; see :func:`~llm_locust.sizing.preflight.model_of`.
 
     Raises:
         UsageError: numbers are missing (every one is named with its option), or the file cannot be used.
     """
-    missing = [name for name, value in (also or {}).items() if value is None]
-    chosen = None if dtype is None else kv_dtype(dtype)
-    file = read_model_config(config) if config is not None else None
-    if file is not None and file.uneven is not None:
-        _require(missing)
-        return Model(
-            shape=None,
-            uneven=file.uneven,
-            model_type=file.model_type,
-            attention=None,
-            context_tokens=file.context_tokens,
-            sources={},
-            notes=file.notes,
-        )
-    sources: dict[str, str] = {}
-    counts: dict[str, int] = {}
-    for option, given, said in (
-        ("--layers", layers, file.layers if file else None),
-        ("--kv-heads", kv_heads, file.kv_heads if file else None),
-        ("--head-dim", head_dim, file.head_dim if file else None),
-    ):
-        value = given if given is not None else said
-        if value is None:
-            missing.append(option)
-            continue
-        counts[option] = value
-        sources[option] = option if given is not None else "--config"
-    notes = [] if file is None else list(file.notes)
-    if chosen is not None:
-        sources["--kv-dtype"] = "--kv-dtype"
-    elif engine_dtype is not None:
-        chosen, sources["--kv-dtype"] = engine_dtype, "the engine"
-    elif file is None:
-        chosen, sources["--kv-dtype"] = ASSUMED_KV_DTYPE, "assumed; else give --kv-dtype"
-    elif file.kv_dtype is not None:
-        chosen, sources["--kv-dtype"] = file.kv_dtype, "--config"
-    else:
-        missing.append(f"--kv-dtype ({file.source}: {file.kv_dtype_unknown})")
-    _require(missing, file)
-    assert chosen is not None
-    return Model(
-        shape=KvShape(
-            layers=counts["--layers"], kv_heads=counts["--kv-heads"], head_dim=counts["--head-dim"], dtype=chosen
-        ),
-        uneven=None,
-        model_type=file.model_type if file else None,
-        attention=file.attention if file and kv_heads is None else None,
-        context_tokens=file.context_tokens if file else None,
-        sources=sources,
-        notes=notes,
-    )
-
-
-def _require(missing: list[str], file: ModelShape | None = None) -> None:
-    if not missing:
-        return
-    of_model = {"--layers", "--kv-heads", "--head-dim"} & set(missing)
-    hint = ""
-    if of_model:
-        hint = "; a model's config.json has its shape: --config" if file is None else f"; {file.source} does not say it"
-    raise UsageError(
-        f"{'a number is' if len(missing) == 1 else 'numbers are'} missing: give {', '.join(missing)}{hint}"
-    )
+    file = None if config is None else read_model_config(config)
+    return model_of(file, layers, kv_heads, head_dim, dtype, also, engine_dtype)
 
 
 def print_lines(lines: Iterable[tuple[str, str]], console: Console, width: int = 13) -> None:

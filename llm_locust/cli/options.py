@@ -12,6 +12,7 @@ def command() -> None:
 
     for option in OPTIONS:
         default = f", default {option.default}" if option.default is not None else ""
-        click.echo(f"{option.flag} {option.metavar or ''}".rstrip() + f"  [{option.variable}{default}]")
+        value = f"[{option.metavar}]" if option.alone is not None else option.metavar or ""
+        click.echo(f"{option.flag} {value}".rstrip() + f"  [{option.variable}{default}]")
         click.echo(click.wrap_text(option.meaning, width=100, initial_indent="    ", subsequent_indent="    "))
     click.echo("\nThey can also stand in locust.conf, or in pyproject.toml under [tool.locust], without the dashes.")

@@ -10,12 +10,13 @@ import msgspec
 from rich.console import Console
 
 from llm_locust.analysis.words import number
-from llm_locust.cli.model_options import COUNT, Amount, Model, model_options, print_lines, read_model
+from llm_locust.cli.model_options import COUNT, Amount, model_options, print_lines, read_model
 from llm_locust.records import RunFolder
 from llm_locust.records.summary import RunSummary
 from llm_locust.sizing.capacity import WORDS, CapacityPlan, Demand, Headroom, Memory, Speed, capacity
 from llm_locust.sizing.kv_cache import DEFAULT_BLOCK_TOKENS, KvEstimate, KvLoad, gib, kv_estimate
 from llm_locust.sizing.measured_run import MeasuredRun, measured_run
+from llm_locust.sizing.preflight import Model
 
 _STANDARD = Headroom()
 

@@ -21,17 +21,23 @@ class Collector:
         """Why rows could not be written here; they stay with their worker, and are tried again."""
         self._last_serial: dict[int, int] = {}
 
-    def on_rows(self, rows: Rows, client_id: str) -> None:
-        """Append the lines and acknowledge; a batch that was sent twice is written once."""
+    def on_rows(self, rows: Rows, client_id: str) -> bool:
+        """Append the lines and acknowledge; a batch that was sent twice is written once.
+
+        Returns:
+            Whether these are rows of this run that had not come before.
+        """
         if rows.run_id != self._folder.run_id:
-            return
-        if rows.serial > self._last_serial.get(rows.worker, 0):
+            return False
+        new = rows.serial > self._last_serial.get(rows.worker, 0)
+        if new:
             self._last_serial[rows.worker] = rows.serial
             try:
                 self._file(rows.worker, rows.issued).append(rows.lines)
             except OSError as error:
                 self.trouble = f"{self._folder.path} cannot be written: {error.strerror}"
         self._link.send(Ack(serial=rows.serial), client_id)
+        return new
 
     def close(self) -> None:
         """Close the files."""

@@ -78,6 +78,8 @@ class RunController:
         before_retry: Callable[[], None],
         after_stage: Callable[[RunController], str | None],
         on_over: Callable[[RunController], None],
+        on_rows: Callable[[Rows], None] = lambda _: None,
+        on_report: Callable[[int, Progress], None] = lambda *_: None,
     ) -> None:
         """Make the run folder and its first files.
 
@@ -96,6 +98,8 @@ class RunController:
             before_retry: called before the next stage when nothing worked in the last; raises UsageError to give up.
             after_stage: called after each stage; returns why the run should end there, or ``None``.
             on_over: called when the raw files are complete.
+            on_rows: told of rows that workers shipped, when they are on disk and acknowledged; must return at once.
+            on_report: told of each worker's reports, by the worker's index; must return at once.
 
         Raises:
             UsageError: the run folder cannot be written.
@@ -114,6 +118,8 @@ class RunController:
         self._after_stage = after_stage
         self._progress = progress
         self._on_over = on_over
+        self._on_rows = on_rows
+        self._on_report = on_report
         self.folder = RunFolder(run.folder)
         try:
             self.folder.requests_dir.mkdir(parents=True, exist_ok=False)
@@ -170,7 +176,8 @@ class RunController:
     def receive(self, told: FromWorker, client_id: str) -> None:
         """A worker's message."""
         if isinstance(told, Rows):
-            self._collector.on_rows(told, client_id)
+            if self._collector.on_rows(told, client_id):
+                self._on_rows(told)
             return
         control = self._control
         if control is None or self.over.is_set():
@@ -184,6 +191,7 @@ class RunController:
         elif (worker := control.worker_index(client_id)) is not None:
             control.on_progress(told, client_id)
             self._note_health(worker, told)
+            self._on_report(worker, told)
 
     # --- the run ---------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,8 @@ RunState = Literal["idle", "running", "judging", "judged", "failed"]
 
 LATENCIES: tuple[str, ...] = ("ttft", "tpot", "itl", "e2e", "max_gap", "client_wait", "dispatch_lag", "cap_wait")
 """The times that are kept as sketches, all in milliseconds, by the definitions of the merge: the first five of ok requests
-(``itl`` one value per gap, when gaps are kept), the waits of every request that was sent."""
+(``itl`` one value per gap, when gaps are kept), the waits of every request that has them
+(one given up while it was held back has none)."""
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,7 +153,9 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
 
     device: str
     kind: str
+    """``gpu`` or ``process``."""
     utilisation_pct: float | None
+    """Of a process its processor time, 100 for one core."""
     memory_used_bytes: float | None
     memory_total_bytes: float | None
     power_w: float | None
@@ -176,7 +179,8 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     step_s: float
     """Grows (doubles) with the run, so that memory and messages are bounded."""
     whole: bool
-    """``False``: only the points from the time that was asked for on; the one before them may have changed too."""
+    """``False``: only the points that start at the time that was asked for, or later. The newest may be of a step that goes
+    on; ask from the last but one that is known on."""
     t: list[float]
     """The start of each step."""
     columns: dict[str, list[float | None]]
@@ -219,4 +223,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     series: Series
     judged: Judged | None
     sketch_error: float
-    """Largest relative error of a percentile against the nearest-rank one of the same values."""
+    """Largest relative error of a percentile against the nearest-rank one of the same values. In the series that is so while
+    its step is a second; percentiles of steps put together are within four times as much."""
+    notes: list[str] = []
+    """What of the run is not in this picture, as sentences; the files have it."""

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 from llm_locust.records import RunFolder
-from llm_locust.records.summary import RunSummary, StageSummary
+from llm_locust.records.summary import Result, RunSummary, StageSummary
 
 
 def output_width() -> int:
@@ -41,6 +41,12 @@ def newest_stage(folder: RunFolder) -> StageSummary | None:
     if code not in (0, 3, 4):
         return None
     return RunSummary.load(folder.summary).stages[-1]
+
+
+def newest_result(folder: RunFolder) -> Result:
+    """What the stage that was run last came to."""
+    stage = newest_stage(folder)
+    return stage.verdict.result if stage is not None else "undetermined"
 
 
 def failed_stage(folder: RunFolder) -> str | None:

@@ -10,11 +10,10 @@ from locust.env import Environment
 from locust.event import EventHook
 from locust.stats import StatsEntry, bucket_response_time
 
+from llm_locust.live.request import between_ms, tpot_ms
 from llm_locust.records import Outcome, RequestRecord
 from llm_locust.streaming import Reply
 from llm_locust.users.base import LLMUser
-
-NS_PER_MS = 1_000_000
 
 llm_request = EventHook()
 """Fired with ``record`` (:class:`~llm_locust.records.RequestRecord`), ``reply`` and ``user`` for every terminal record."""
@@ -27,14 +26,14 @@ class RequestFailed(Exception):
 def report_request(environment: Environment, record: RequestRecord, reply: Reply | None, user: LLMUser) -> None:
     """Fire Locust's ``request`` event once, log our rows, and hand the record to ``llm_request`` listeners."""
     name = user.path
-    e2e_ms = _ms(record.sent_ns, record.complete_ns)
+    e2e_ms = between_ms(record.sent_ns, record.complete_ns)
     failure = None
     if record.outcome is not Outcome.OK:
         failure = RequestFailed(record.outcome + (f" (HTTP {record.status})" if record.status is not None else ""))
     environment.events.request.fire(
         request_type="POST",
         name=name,
-        response_time=e2e_ms if failure is None else _ms(record.sent_ns, record.end_ns),
+        response_time=e2e_ms if failure is None else between_ms(record.sent_ns, record.end_ns),
         response_length=record.bytes_in or 0,
         exception=failure,
         context=user.context(),
@@ -43,28 +42,16 @@ def report_request(environment: Environment, record: RequestRecord, reply: Reply
         response=None,
     )
     entries = environment.stats.entries
-    ttft_ms = _ms(record.sent_ns, record.first_output_ns)
+    ttft_ms = between_ms(record.sent_ns, record.first_output_ns)
     if record.outcome is Outcome.OK:
-        for row, value in (("TTFT", ttft_ms), ("TPOT", _tpot_ms(record)), ("E2E", e2e_ms)):
+        for row, value in (("TTFT", ttft_ms), ("TPOT", tpot_ms(record)), ("E2E", e2e_ms)):
             if value is not None:
                 entries[(name, row)].log(value, 0)  # type: ignore[arg-type]
         if record.gaps_us:
             _log_many(entries[(name, "ITL")], record.gaps_us)
-    if (wait_ms := _ms(record.planned_ns, record.sent_ns)) is not None:
+    if (wait_ms := between_ms(record.planned_ns, record.sent_ns)) is not None:
         entries[(name, "client wait")].log(wait_ms, 0)  # type: ignore[arg-type]
     llm_request.fire(record=record, reply=reply, user=user)
-
-
-def _ms(start_ns: int | None, end_ns: int | None) -> float | None:
-    return None if start_ns is None or end_ns is None else (end_ns - start_ns) / NS_PER_MS
-
-
-def _tpot_ms(record: RequestRecord) -> float | None:
-    """For Locust's table only; what a run is judged by is computed from the files."""
-    if record.output_tokens is None or record.output_tokens < 2 or record.first_output_ns == record.last_output_ns:
-        return None
-    span = _ms(record.first_output_ns, record.complete_ns)
-    return None if span is None else span / (record.output_tokens - 1)
 
 
 def _log_many(entry: StatsEntry, gaps_us: Sequence[int]) -> None:

@@ -26,6 +26,8 @@ class Option(NamedTuple):
     repeated: bool = False
     several: bool = False
     """Repeated, and several values may follow one flag."""
+    alone: str | None = None
+    """The value of the flag without one; ``None``: it needs one."""
 
     @property
     def name(self) -> str:
@@ -237,8 +239,30 @@ OPTIONS: tuple[Option, ...] = (
         "From one reading of a metrics page to the next. Default: 1 s, or a twentieth of a stage shorter than 20 s",
     ),
     Option("--metrics-map", None, "FILE", "Which metrics are which, as TOML, for an engine that is not known"),
+    Option(
+        "--prometheus-port",
+        None,
+        "PORT",
+        "Serve the run as Prometheus metrics from the master, on this port (9646 by custom). Default: they are not served",
+    ),
+    Option(
+        "--prometheus-host", "127.0.0.1", "ADDRESS", "Where to serve them; 0.0.0.0 is every address of this machine"
+    ),
+    Option(
+        "--json-lines",
+        None,
+        "FILE",
+        "Tell of the run as JSON, an object a line, for machines: figures every second, and events. FILE is appended to; "
+        "without it, or as -, lines go to standard output, and all else to standard error",
+        alone="-",
+    ),
     Option("--dry-run", None, None, "Print stages, time, samples and cost, and send nothing"),
-    Option("--price-per-hour", None, "PRICE", "For the dry run: what the machine costs per hour"),
+    Option(
+        "--price-per-hour",
+        None,
+        "PRICE",
+        "What the machines under test cost per hour (dry run, report, release)",
+    ),
     Option("--price-input", None, "PRICE", "For the dry run: what a million input tokens cost"),
     Option("--price-output", None, "PRICE", "For the dry run: what a million output tokens cost"),
     Option("--run-dir", "runs", "DIR", "Where run folders are made"),
@@ -259,6 +283,8 @@ def add_options(parser: LocustArgumentParser) -> None:
             action = group.add_argument(option.flag, metavar="GATE", action="extend", nargs="+", **common)
         elif option.repeated:
             action = group.add_argument(option.flag, metavar=option.metavar, action="append", **common)
+        elif option.alone is not None:
+            action = group.add_argument(option.flag, metavar=option.metavar, nargs="?", const=option.alone, **common)
         else:
             action = group.add_argument(option.flag, metavar=option.metavar, default=option.default, **common)
         # Locust's own add_argument would set these; an argument group's does not, and the web UI's form asks for them.

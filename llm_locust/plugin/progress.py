@@ -1,89 +1,124 @@
-"""The progress bar of a run: stage, time left, planned, sent, in flight; plain lines where there is no terminal."""
+"""The run on the terminal while it goes on: a display that is drawn over itself, else a plain line now and then."""
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
-from typing import TextIO
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TextIO
 
 from llm_locust.dispatch import StageControl
+from llm_locust.live.snapshot import Snapshot
 from llm_locust.plugin.interrupts import say
+from llm_locust.plugin.terminal_figures import (
+    figure_items,
+    generator_line,
+    newest_stage,
+    progress_items,
+    server_items,
+)
 from llm_locust.records import NS_PER_S, Clock, StageManifest
 
+if TYPE_CHECKING:
+    from llm_locust.plugin.terminal_display import TerminalDisplay
+
 PLAIN_EVERY_S = 5.0
+FIGURES_EVERY_S = 1.0
+"""Percentiles are put together for each look; more often than this nobody reads them."""
+
+NO_SERIES = float("inf")
+"""``since`` of a snapshot whose series is not needed: no point of it is later."""
 
 
 class RunProgress:
-    """Shows the run on standard error."""
+    """Shows the run on standard error.
 
-    def __init__(self, clock: Clock) -> None:
+    Args:
+        clock: The master's clock.
+        picture: The run's figures so far; ``None`` shows how far the run is, and no more.
+        on_wait: Told too when the run waits on purpose.
+        plain: Only lines, though there is a terminal: something else writes to it.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        picture: Callable[[float | None], Snapshot] | None = None,
+        *,
+        on_wait: Callable[[str], None] | None = None,
+        plain: bool = False,
+    ) -> None:
         self._clock = clock
-        self._console = Console(stderr=True)
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
+        self._picture = picture
+        self._on_wait = on_wait
+        self._display: TerminalDisplay | None = None
+        self._plain = plain or not can_be_drawn_on(sys.stderr)
         self._log_streams: list[logging.StreamHandler[TextIO]] = []
         self._title = ""
         self._last_plain = 0.0
+        self._newest: Snapshot | None = None
+        self._looked = 0.0
 
     def stage_starts(self, control: StageControl, number: int, of: int | None) -> None:
         """A stage is about to start."""
         self._title = f"stage {number}{f'/{of}' if of else ''} {control.spec.label}"
-        self._last_plain = 0.0
-        if not self._console.is_terminal:
+        self._last_plain = self._looked = 0.0
+        if self._plain:
             return
-        if self._bar is None:
-            self._bar = Progress(
-                TextColumn("[bold]{task.fields[title]}"),
-                BarColumn(bar_width=18),
-                TextColumn("{task.fields[phase]} {task.fields[left]}"),
-                TextColumn("planned {task.fields[due]} sent {task.fields[sent]} in flight {task.fields[flight]}"),
-                console=self._console,
-                auto_refresh=False,
-                transient=True,
-            )
-            self._bar.start()
+        if self._display is None:
+            from llm_locust.plugin.terminal_display import TerminalDisplay  # rich takes long to import
+
+            self._display = TerminalDisplay()
+            self._display.start()
             self._let_log_lines_pass()
-            self._task = self._bar.add_task(
-                "", total=1.0, title=self._title, phase="preparing", left="", due=0, sent=0, flight=0
-            )
-        assert self._task is not None
-        self._bar.update(self._task, completed=0.0, title=self._title, phase="preparing", left="")
+        self._display.show(self._title, "preparing", 0.0, self._look(), control.spec.stage)
 
     def waits(self, what: str) -> None:
         """Nothing happens, on purpose."""
         say(what)
+        if self._on_wait is not None:
+            self._on_wait(what)
 
     def update(self, control: StageControl) -> None:
         """Show where the stage is now."""
         phase, left_s, share = self._where(control)
-        reports = control.progress.values()
-        due, sent = sum(r.due for r in reports), sum(r.sent for r in reports)
-        flight = sum(r.in_flight + r.waiting for r in reports)
-        left = f"{left_s:.0f} s left" if left_s is not None else ""
-        if self._bar is not None and self._task is not None:
-            self._bar.update(
-                self._task, completed=share, phase=phase, left=left, due=due, sent=sent, flight=flight, refresh=True
-            )
+        where = f"{phase}, {left_s:.0f} s left" if left_s is not None else phase
+        if self._display is not None:
+            self._display.show(self._title, where, share, self._look(), control.spec.stage)
         elif time.monotonic() - self._last_plain >= PLAIN_EVERY_S:
             self._last_plain = time.monotonic()
-            say(f"{self._title}: {phase}{', ' + left if left else ''}, planned {due}, sent {sent}, in flight {flight}")
+            say(f"{self._title}: {where}; {self._plain_figures(control)}")
 
     def stage_ends(self, stage: StageManifest) -> None:
         """A stage is over."""
-        if self._bar is None:
+        if self._display is None:
             say(f"{self._title}: done, {stage.planned} arrivals")
 
     def close(self) -> None:
         """Give the terminal back."""
-        if self._bar is not None:
-            self._bar.stop()
+        if self._display is not None:
+            self._display.stop()
             for handler in self._log_streams:
                 handler.setStream(sys.stderr)
-            self._bar = None
+            self._display = None
+
+    def _look(self) -> Snapshot | None:
+        if self._picture is not None and time.monotonic() - self._looked >= FIGURES_EVERY_S:
+            self._looked = time.monotonic()
+            self._newest = self._picture(NO_SERIES)
+        return self._newest
+
+    def _plain_figures(self, control: StageControl) -> str:
+        now = self._look()
+        view = newest_stage(now, control.spec.stage) if now is not None else None
+        if now is None or view is None:
+            reports = control.progress.values()
+            due, sent = sum(r.due for r in reports), sum(r.sent for r in reports)
+            return f"planned {due}, sent {sent}, in flight {sum(r.in_flight + r.waiting for r in reports)}"
+        parts = [progress_items(view), figure_items(view), server_items(now), [generator_line(view).text]]
+        return "; ".join(", ".join(part) for part in parts if part)
 
     def _where(self, control: StageControl) -> tuple[str, float | None, float]:
         """Phase, seconds until arrivals end, and the share of the stage that is behind."""
@@ -110,8 +145,13 @@ class RunProgress:
         return (f"making prompts ({made:,} of {of:,})", None, made / of) if of else ("preparing", None, 0.0)
 
     def _let_log_lines_pass(self) -> None:
-        """Log handlers hold the stream as it was; without this their lines would be written into the bar."""
+        """Log handlers hold the stream as it was; without this their lines would be written into the display."""
         for handler in logging.getLogger().handlers:
             if isinstance(handler, logging.StreamHandler) and handler.stream is sys.__stderr__:
                 handler.setStream(sys.stderr)
                 self._log_streams.append(handler)
+
+
+def can_be_drawn_on(stream: TextIO) -> bool:
+    """Whether lines already written can be written over."""
+    return stream.isatty() and os.environ.get("TERM", "").lower() not in ("", "dumb", "unknown")

@@ -14,6 +14,7 @@ from llm_locust.plugin.before_load import dry_run
 from llm_locust.plugin.judging import output_width
 from llm_locust.plugin.locust_stats import llm_request
 from llm_locust.plugin.options import add_options
+from llm_locust.plugin.outputs import start_outputs
 from llm_locust.plugin.wiring import USAGE_EXIT, Plugin
 from llm_locust.records import UsageError
 
@@ -41,6 +42,11 @@ def register() -> None:
             if checked.dry_run:
                 print(dry_run(environment, checked, output_width()), end="")
                 sys.exit(0)
+        try:
+            plugin.outputs = start_outputs(environment, plugin.live)
+        except UsageError as error:
+            print(f"locust: error: {error}", file=sys.stderr)
+            sys.exit(USAGE_EXIT)
         if options is not None and options.headless and not options.print_stats and sys.stderr.isatty():
             options.only_summary = True  # a progress bar and a table every two seconds would write over each other
         hooks = environment.events

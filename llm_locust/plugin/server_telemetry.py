@@ -16,7 +16,7 @@ from llm_locust.records.facts import FACT_NAMES, combine
 from llm_locust.telemetry.metrics import Mapping, load_mapping
 from llm_locust.telemetry.metrics_targets import MetricsTarget, headers_for, metrics_targets
 from llm_locust.telemetry.ollama import PS, as_given
-from llm_locust.telemetry.page_reading import MetricsReading, OllamaReading
+from llm_locust.telemetry.page_reading import MetricsReading, OllamaReading, Rows
 from llm_locust.telemetry.probe import Probe
 from llm_locust.telemetry.scraper import MOST_PAGE_BYTES, Scraped, Scraper
 from llm_locust.telemetry.server_facts import FACTS_S, ServerFacts
@@ -70,12 +70,15 @@ class ServerTelemetry:
         if facts.engine == "Ollama":
             manifest.ollama = {"start": facts.loaded.plain() if facts.loaded else None, "as_given": as_given()}
 
-    def start(self, folder: RunFolder, on_trouble: Callable[[str], None]) -> None:
+    def start(
+        self, folder: RunFolder, on_trouble: Callable[[str], None], on_rows: Callable[[Rows], None] = lambda _: None
+    ) -> None:
         """Read every page once, and go on until :meth:`finish`.
 
         Args:
             folder: The run folder, which is there.
             on_trouble: Told why rows cannot be written any longer.
+            on_rows: Told of the rows of each page that is read.
 
         Raises:
             UsageError: the files cannot be written.
@@ -87,6 +90,7 @@ class ServerTelemetry:
                 self._clock,
                 interval_s=self._options.metrics_interval_s,
                 on_trouble=on_trouble,
+                on_rows=on_rows,
             )
             self._scraper.start()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import gevent
 from gevent.event import Event
@@ -36,15 +36,15 @@ from llm_locust.plugin.before_load import (
     wait_for_server,
 )
 from llm_locust.plugin.interrupts import Interrupts, hand_on, say
-from llm_locust.plugin.judging import failed_stage, merge, newest_stage
+from llm_locust.plugin.judging import failed_stage, merge, newest_result
 from llm_locust.plugin.locust_stats import report_request
 from llm_locust.plugin.options import RunOptions, read_options
-from llm_locust.plugin.progress import RunProgress
+from llm_locust.plugin.outputs import Outputs, run_progress
 from llm_locust.plugin.run_setup import checked_by, llm_users, set_up_run, target_url
 from llm_locust.plugin.shape import StageShape
+from llm_locust.plugin.sinks import Sinks
 from llm_locust.records import Clock, RequestRecord, StageSpec, UsageError
 from llm_locust.records.run import RunSpec
-from llm_locust.records.summary import Result
 from llm_locust.streaming import Reply, StreamClient, names_a_secret
 from llm_locust.users.base import LLMUser
 from llm_locust.users.checks import Check, make_check
@@ -52,6 +52,8 @@ from llm_locust.users.headers import proxy_here, request_headers
 from llm_locust.workload import load_workload
 
 if TYPE_CHECKING:
+    from llm_locust.live.run import LiveRun
+    from llm_locust.plugin.live_view import LiveView
     from llm_locust.plugin.server_telemetry import ServerTelemetry
 
 logger = logging.getLogger(__name__)
@@ -76,6 +78,11 @@ class Plugin:
         self._agent: WorkerAgent | None = None
         if isinstance(runner, WorkerRunner | LocalRunner):
             self._agent = WorkerAgent(runner, self._builders, self._connect, self._observe)
+        self._view: LiveView | None = None
+        self.live: LiveRun | None = None
+        """What is known of the run while it goes on; ``None`` on a worker."""
+        self.outputs: Outputs | None = None
+        """Where this process tells of its runs beside the terminal."""
         self._controller: RunController | None = None
         self._telemetry: ServerTelemetry | None = None
         self._judged = Event()
@@ -89,6 +96,10 @@ class Plugin:
             terminates=self._headless and not isinstance(runner, WorkerRunner),
         )
         if not isinstance(runner, WorkerRunner):
+            from llm_locust.plugin.live_view import LiveView  # a worker shows nothing
+
+            self._view = LiveView(self._clock)
+            self.live = self._view.run
             self._link = Link(runner)
             self._roster = Roster(self._link, self._clock)
             self._link.on(Rows, self._tell_controller)
@@ -115,6 +126,19 @@ class Plugin:
         """One task execution of a user."""
         if self._agent is not None:
             self._agent.turn(user)
+
+    def stop(self, how: Literal["drain", "now"]) -> bool:
+        """A person stops the run from a page, as by Ctrl-C once or twice; ``False`` when there is nothing to stop.
+
+        ``drain``: nothing more is sent, what is in flight ends or meets its deadline. ``now``: it is cancelled.
+        """
+        if self._controller is None or self._controller.over.is_set():
+            return False
+        if how == "now":
+            self._cancel(self._controller, "stopped at once from the web page")
+        else:
+            self._interrupt(self._controller, "stopped from the web page")
+        return True
 
     # --- Locust's events -------------------------------------------------------------------------------------------
 
@@ -162,12 +186,12 @@ class Plugin:
         self._being_stopped = True
         if controller is None or judged.is_set():
             return
-        controller.interrupt("stopped before its end" if self._link.clients() else "its last worker went away")
+        self._interrupt(controller, "stopped before its end" if self._link.clients() else "its last worker went away")
         while not judged.is_set():
             try:
                 judged.wait()
             except KeyboardInterrupt:
-                controller.cancel("cancelled")
+                self._cancel(controller, "cancelled")
 
     def test_stop(self) -> None:
         """The test is over, and so is the controller that ran it."""
@@ -217,6 +241,8 @@ class Plugin:
 
         telemetry = ServerTelemetry(host, self.headers, options, run.model, self._clock)
         telemetry.ask(manifest)
+        view = self._view
+        assert view is not None  # this is no worker
         shape = self._shape
         adaptive = shape is not None and shape.adaptive
         controller = RunController(
@@ -229,16 +255,19 @@ class Plugin:
             stage_count=None if adaptive else len(stages),
             conversations=load_workload(run.workload).converses,
             bounds=options.bounds,
-            progress=RunProgress(self._clock),
+            progress=Sinks([view, run_progress(self._clock, self.live, self.outputs)]),
             before_stage=lambda spec: prepare_server(spec, run, self.headers),
             before_retry=lambda: self._ready_again(host, options),
             after_stage=lambda controller: self._after_stage(controller, options),
             on_over=self._judge,
+            on_rows=view.on_rows,
+            on_report=view.on_report,
         )
+        view.begin(manifest, controller.folder, None if adaptive else len(stages))
         if shape is not None:
-            shape.judge = lambda: _result(controller)
+            shape.judge = lambda: newest_result(controller.folder)
         self._telemetry = telemetry
-        telemetry.start(controller.folder, controller.interrupt)
+        telemetry.start(controller.folder, controller.interrupt, view.on_page)
         return controller
 
     def _read_headers(self, options: RunOptions) -> bool:
@@ -268,23 +297,29 @@ class Plugin:
 
     def _judge(self, controller: RunController) -> None:
         """The raw files are complete: merge and judge them as a person would later."""
+        view = self._view
+        assert view is not None
         if self._telemetry is not None and controller.manifest.stages:
             self._telemetry.finish(controller.manifest, controller.folder.manifest)
         if controller.error is not None and not controller.manifest.stages:
             code = UNDECIDED_EXIT if controller.work_lost else CRASH_EXIT if controller.crashed else USAGE_EXIT
             self._fail(controller.error, code)
             return
+        view.over(controller.manifest.state_reason)
         code, table = merge(controller.folder)
         self._verdict += table
         if controller.error is not None:
             self._verdict += f"The run ended early: {controller.error}\n"
             code = CRASH_EXIT if controller.crashed else UNDECIDED_EXIT
+        view.judged(code, controller.folder)
         if not self._headless:
             self.quit()
         self._end(code)
 
     def _fail(self, message: str, code: int) -> None:
         logger.error(message)
+        if self._view is not None:
+            self._view.failed(message)
         self._last_words = f"locust: error: {message}\n"
         self._runner.log_exception("local", message, "")
         self._end(code)
@@ -319,13 +354,23 @@ class Plugin:
         if self._controller is None or self._judged.is_set():
             return False
         say("stopping: nothing more is sent, what is in flight goes on; Ctrl-C again cancels it")
-        self._controller.interrupt("interrupted")
+        self._interrupt(self._controller, "interrupted")
         return True
 
     def _cancel_for_a_person(self) -> None:
         if self._controller is not None:
             say("cancelling what is in flight; every request still gets its record")
-            self._controller.cancel("interrupted twice")
+            self._cancel(self._controller, "interrupted twice")
+
+    def _interrupt(self, controller: RunController, reason: str) -> None:
+        if self.live is not None:
+            self.live.stopping("drain")
+        controller.interrupt(reason)
+
+    def _cancel(self, controller: RunController, reason: str) -> None:
+        if self.live is not None:
+            self.live.stopping("now")
+        controller.cancel(reason)
 
     # --- what the agent asks ---------------------------------------------------------------------------------------
 
@@ -348,6 +393,8 @@ class Plugin:
     def _observe(self, record: RequestRecord, reply: Reply | None, builder: RequestBuilder) -> None:
         assert isinstance(builder, LLMUser)
         report_request(self._environment, record, reply, builder)
+        if self._view is not None:  # a local run: its rows are not shipped
+            self._view.on_record(record)
 
     # --- facts -----------------------------------------------------------------------------------------------------
 
@@ -363,8 +410,3 @@ class Plugin:
     def _options(self) -> RunOptions:
         assert self._environment.parsed_options is not None
         return read_options(self._environment.parsed_options)
-
-
-def _result(controller: RunController) -> Result:
-    stage = newest_stage(controller.folder)
-    return stage.verdict.result if stage is not None else "undetermined"

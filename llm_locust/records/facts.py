@@ -8,6 +8,7 @@ but the person can say which.
 from __future__ import annotations
 
 import difflib
+import json
 import math
 import re
 import tomllib
@@ -97,22 +98,32 @@ class Facts(NamedTuple):
     """The known ones only, by field of the evidence record."""
     source: str = "the facts"
     lines: Mapping[str, int] = MappingProxyType({})
+    elsewhere: Mapping[str, str] = MappingProxyType({})
+    """Where those are from that :attr:`source` does not hold."""
 
     def where(self, name: str) -> str:
         """``facts.toml, line 12``."""
+        if name in self.elsewhere:
+            return self.elsewhere[name]
         return f"{self.source}, line {self.lines[name]}" if name in self.lines else self.source
+
+    def on_top_of(self, earlier: Facts) -> Facts:
+        """These facts, with earlier ones where these are blank: who writes again corrects what was written before."""
+        blank = {name: earlier.where(name) for name in earlier.values if name not in self.values}
+        return Facts({**earlier.values, **self.values}, self.source, self.lines, blank)
 
 
 NO_FACTS = Facts()
 
 
-def template() -> str:
-    """The file to fill in: every fact blank, with what it is and an example."""
+def template(known: Mapping[str, FactValue] = MappingProxyType({})) -> str:
+    """The file to fill in: every fact with what it is and an example, blank unless it is ``known``."""
     parts = [_HEAD]
     for heading, examples in GROUPS.items():
         parts.append(f"\n# {heading}\n")
         for name, example in examples.items():
-            parts.append(f'\n# {_description(name)}. {_kind(example)}, e.g. {_toml(example)}\n{name} = ""\n')
+            parts.append(f"\n# {_description(name)}. {_kind(example)}, e.g. {_toml(example)}\n")
+            parts.append(f"{name} = {_toml(known.get(name, ''))}\n")
     return "".join(parts)
 
 
@@ -139,12 +150,14 @@ def parse_facts(text: str, source: str) -> Facts:
         raise UsageError(f"{source}: not TOML: {error}") from None
     lines = {name: line for name in document if (line := _line(text, name)) is not None}
     facts = Facts({name: value for name, value in document.items() if not _blank(value)}, source, lines)
-    problems = [
-        f"{facts.where(name)}: {problem}" for name, value in document.items() if (problem := _wrong(name, value))
-    ]
-    if problems:
-        raise UsageError("\n".join(problems))
+    if wrong := wrong_facts(document):
+        raise UsageError("\n".join(f"{facts.where(name)}: {problem}" for name, problem in wrong.items()))
     return facts
+
+
+def wrong_facts(values: Mapping[str, Any]) -> dict[str, str]:
+    """What is wrong with facts as they were written, by name; empty when nothing is."""
+    return {name: problem for name, value in values.items() if (problem := _wrong(name, value))}
 
 
 def combine(facts: Facts, said: Mapping[str, FactValue | None], who: str = "the server said") -> dict[str, FactValue]:
@@ -229,4 +242,5 @@ def _toml(value: FactValue) -> str:
         return "true" if value else "false"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"
-    return f'"{value}"' if isinstance(value, str) else repr(value)
+    # JSON's strings are strings of TOML, but for the one character that JSON lets stand.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f") if isinstance(value, str) else repr(value)

@@ -27,6 +27,11 @@ class RunFolder:
         return self.path / "manifest.json"
 
     @property
+    def facts(self) -> Path:
+        """``facts.toml``: what a person knows of the server, written after the run; there when somebody wrote it."""
+        return self.path / "facts.toml"
+
+    @property
     def plan(self) -> Path:
         """``plan.csv``."""
         return self.path / "plan.csv"

@@ -19,8 +19,9 @@ from llm_locust.analysis.merge import Merged, merge
 from llm_locust.analysis.merged_file import read_merged, write_merged
 from llm_locust.analysis.raw_files import PLAN, REQUESTS, Progress, RawRows, Step, find_files, read_rows
 from llm_locust.analysis.run_telemetry import see_run, seen_before
+from llm_locust.analysis.server_facts import server_facts
 from llm_locust.records import UNATTEMPTED, Manifest, Outcome, RunFolder, format_slo
-from llm_locust.records.facts import Facts
+from llm_locust.records.facts import Facts, combine, read_facts
 from llm_locust.records.gates import GateSpec, format_gate, parse_gate
 from llm_locust.records.summary import Reconciliation, RunSummary, WhenSet
 from llm_locust.report.markdown import render_markdown
@@ -57,7 +58,7 @@ def merge_run(
         UsageError: the folder is none, or its files do not fit together.
     """
     folder = RunFolder(path)
-    manifest = Manifest.load(folder.manifest)
+    manifest, facts = _with_facts(folder)
     samples = read_samples(folder, manifest, telemetry)
     requests, issued = find_files(folder, others)
     plan = [folder.plan] if folder.plan.exists() else []
@@ -80,8 +81,8 @@ def merge_run(
     del of_stages
     write_merged(folder.merged, rows, merged.gaps_us, progress)
     summary.save(folder.summary)
-    write_records(folder, manifest, summary, _facts(folder, manifest))
-    _write_worksheet(folder, manifest, summary)
+    write_records(folder, manifest, summary, facts)
+    _write_worksheet(folder, manifest, summary, facts)
     markdown = render_markdown(summary)
     _write(folder.report_md, markdown)
     page = _html(folder, manifest, summary, rows, merged.gaps_us, samples, markdown, progress) if html else None
@@ -114,7 +115,7 @@ def report_run(
         UsageError: the run was not merged yet.
     """
     folder = RunFolder(path)
-    manifest = Manifest.load(folder.manifest)
+    manifest, facts = _with_facts(folder)
     merged = RunSummary.load(folder.summary)
     rows, gaps_us = read_merged(folder.merged, progress)
     progress(Step("computing figures", len(rows)))
@@ -139,7 +140,7 @@ def report_run(
     summary_path = folder.path / f"summary{name}.json" if name else folder.summary
     report_path = folder.path / f"report{name}.md" if name else folder.report_md
     summary.save(summary_path)
-    _write_worksheet(folder, manifest, summary, name)
+    _write_worksheet(folder, manifest, summary, facts, name)
     markdown = render_markdown(summary)
     _write(report_path, markdown)
     page = _html(folder, manifest, summary, rows, gaps_us, samples, markdown, progress, name) if html else None
@@ -170,13 +171,24 @@ def _telemetry_read(folder: RunFolder, merged: RunSummary) -> list[Path]:
     return [path for path in sources if path.name not in own and path.suffix != ".csv" and path.exists()]
 
 
-def _facts(folder: RunFolder, manifest: Manifest) -> Facts:
-    return Facts(manifest.facts, folder.manifest.name)
+def _with_facts(folder: RunFolder) -> tuple[Manifest, Facts]:
+    """The manifest with the facts that hold, and where each was written: ``facts.toml`` corrects what it was started with.
+
+    Raises:
+        UsageError: there is no manifest, the facts file cannot be used, or it contradicts what the server said.
+    """
+    manifest = Manifest.load(folder.manifest)
+    facts = Facts(manifest.facts, folder.manifest.name)
+    if folder.facts.exists():
+        facts = read_facts(folder.facts).on_top_of(facts)
+        combine(facts, server_facts(manifest))  # before anything is written
+        manifest.facts = dict(facts.values)
+    return manifest, facts
 
 
-def _write_worksheet(folder: RunFolder, manifest: Manifest, summary: RunSummary, name: str = "") -> None:
+def _write_worksheet(folder: RunFolder, manifest: Manifest, summary: RunSummary, facts: Facts, name: str = "") -> None:
     """Beside the report, as CSV and as Markdown; ``name`` marks what was judged by other limits than the run's own."""
-    lines = worksheet_lines(manifest, summary, _facts(folder, manifest))
+    lines = worksheet_lines(manifest, summary, facts)
     for path, text in (
         (folder.worksheet_csv, worksheet_csv(lines)),
         (folder.worksheet_md, worksheet_markdown(summary, lines)),

@@ -5,6 +5,9 @@ What was not run, and what was not measured, is a blank cell.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
 from llm_locust.analysis.evidence import evidence_record
 from llm_locust.analysis.judgement import SYNTHETIC
 from llm_locust.analysis.points import point_summary, points
@@ -55,14 +58,35 @@ def worksheet_lines(manifest: Manifest, summary: RunSummary, facts: Facts = NO_F
     return lines
 
 
+HEADER: tuple[str, ...] = (
+    "run",
+    "test",
+    *(f"{group}: {column.header}" for group, columns in GROUPS for column in columns),
+)
+"""The first line of the CSV, its cells with group and unit (``traffic shape: offered rate [req/s]``)."""
+
+
+class Row(NamedTuple):
+    """One row as values."""
+
+    run: str
+    test: str
+    cells: list[Cell]
+    """In the order of the columns of all groups."""
+
+
+def _row(line: Line) -> Row:
+    return Row(line.summary.run_id, line.name, [column.cell(line) for _, columns in GROUPS for column in columns])
+
+
 def worksheet_csv(lines: list[Line]) -> str:
-    """One header line, its cells with group and unit (``traffic shape: offered rate [req/s]``), then a line per row."""
-    header = ["run", "test", *(f"{group}: {column.header}" for group, columns in GROUPS for column in columns)]
-    rows = [
-        [line.summary.run_id, line.name, *(column.cell(line) for _, columns in GROUPS for column in columns)]
-        for line in lines
-    ]
-    return csv_text([header, *rows])
+    """One header line, then a line per row."""
+    return rows_csv(map(_row, lines))
+
+
+def rows_csv(rows: Iterable[Row]) -> str:
+    """The same of any rows."""
+    return csv_text([HEADER, *([row.run, row.test, *row.cells] for row in rows)])
 
 
 def worksheet_markdown(summary: RunSummary, lines: list[Line]) -> str:
@@ -71,15 +95,22 @@ def worksheet_markdown(summary: RunSummary, lines: list[Line]) -> str:
     if summary.synthetic_engine:
         blocks.append(f"> **{SYNTHETIC}**")
     blocks.append("A blank cell was not run, or not measured. worksheet.csv holds the same rows, every digit kept.")
+    return "\n\n".join([*blocks, *rows_markdown(list(map(_row, lines)))]) + "\n"
+
+
+def rows_markdown(rows: Sequence[Row]) -> list[str]:
+    """Heading and table of each group, a row per test."""
+    blocks, at = [], 0
     for group, columns in GROUPS:
-        blocks += [f"## {group[0].upper()}{group[1:]}", _table(columns, lines)]
-    return "\n\n".join(blocks) + "\n"
+        blocks += [f"## {group[0].upper()}{group[1:]}", _table(columns, rows, at)]
+        at += len(columns)
+    return blocks
 
 
-def _table(columns: tuple[Column, ...], lines: list[Line]) -> str:
-    rows = [[escape(line.name, LONGEST_NAME), *(_shown(column.cell(line)) for column in columns)] for line in lines]
+def _table(columns: tuple[Column, ...], rows: Sequence[Row], at: int) -> str:
+    shown = [[escape(row.test, LONGEST_NAME), *map(_shown, row.cells[at : at + len(columns)])] for row in rows]
     left = [True, *(not column.unit for column in columns)]
-    return table(["test", *(escape(column.header) for column in columns)], rows, left)
+    return table(["test", *(escape(column.header) for column in columns)], shown, left)
 
 
 def _shown(cell: Cell) -> str:

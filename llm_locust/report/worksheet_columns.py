@@ -47,6 +47,8 @@ class Column(NamedTuple):
     unit: str
     """Empty for text."""
     cell: Callable[[Line], Cell]
+    field: str | None = None
+    """The field of the evidence record that holds the same; ``None`` where none does."""
 
     @property
     def header(self) -> str:
@@ -55,15 +57,19 @@ class Column(NamedTuple):
 
 
 def _of_record(name: str, unit: str, field: str) -> Column:
-    return Column(name, unit, lambda line: None if line.record is None else getattr(line.record, field))
+    return Column(name, unit, lambda line: None if line.record is None else getattr(line.record, field), field)
 
 
-def _of_stage(name: str, unit: str, cell: Callable[[StageSummary], Cell]) -> Column:
-    return Column(name, unit, lambda line: None if line.stage is None or not line.stage.planned else cell(line.stage))
+def _of_stage(name: str, unit: str, cell: Callable[[StageSummary], Cell], field: str | None = None) -> Column:
+    return Column(
+        name, unit, lambda line: None if line.stage is None or not line.stage.planned else cell(line.stage), field
+    )
 
 
 def _percentile(name: str, figure: str) -> Column:
-    return _of_stage(name, "ms", lambda stage: stage.percentiles[figure].value if figure in stage.percentiles else None)
+    return _of_stage(
+        name, "ms", lambda stage: stage.percentiles[figure].value if figure in stage.percentiles else None, figure
+    )
 
 
 def _count(name: str, outcome: str) -> Column:
@@ -91,7 +97,12 @@ def _boundary(line: Line) -> Boundary | None:
 FIXED: tuple[Column, ...] = (
     _of_record("engine", "", "engine"),
     _of_record("engine version", "", "engine_version"),
-    Column("synthetic engine", "", lambda line: line.summary.synthetic_engine if line.record is not None else None),
+    Column(
+        "synthetic engine",
+        "",
+        lambda line: line.summary.synthetic_engine if line.record is not None else None,
+        "synthetic_engine",
+    ),
     _of_record("image digest", "", "image_digest"),
     _of_record("model", "", "model_id"),
     _of_record("model revision", "", "model_revision"),
@@ -118,41 +129,55 @@ FIXED: tuple[Column, ...] = (
     _of_record("offload", "", "offload"),
 )
 TRAFFIC: tuple[Column, ...] = (
-    Column("arrival mode", "", lambda line: line.stage.mode if line.stage is not None else "open"),
-    Column("arrival process", "", lambda line: line.stage.arrivals if line.stage is not None else None),
-    Column("offered rate", "req/s", lambda line: line.stage.rate_rps if line.stage else line.not_run_rate_rps),
-    Column("concurrency", "requests", lambda line: line.stage.concurrency if line.stage is not None else None),
+    Column("arrival mode", "", lambda line: line.stage.mode if line.stage is not None else "open", "arrival_mode"),
+    Column(
+        "arrival process", "", lambda line: line.stage.arrivals if line.stage is not None else None, "arrival_process"
+    ),
+    Column(
+        "offered rate",
+        "req/s",
+        lambda line: line.stage.rate_rps if line.stage else line.not_run_rate_rps,
+        "request_rate_rps",
+    ),
+    Column(
+        "concurrency",
+        "requests",
+        lambda line: line.stage.concurrency if line.stage is not None else None,
+        "concurrency",
+    ),
     Column("what sets it apart", "", lambda line: line.stage.condition if line.stage is not None else None),
-    Column("client's cap in flight", "requests", lambda line: line.summary.max_in_flight),
-    Column("workload", "", lambda line: line.summary.workload or None),
-    Column("workload kind", "", lambda line: line.summary.workload_kind),
-    Column("workload SHA-256", "", lambda line: line.summary.workload_sha256 or None),
+    Column("client's cap in flight", "requests", lambda line: line.summary.max_in_flight, "max_in_flight"),
+    Column("workload", "", lambda line: line.summary.workload or None, "workload_name"),
+    Column("workload kind", "", lambda line: line.summary.workload_kind, "workload_kind"),
+    Column("workload SHA-256", "", lambda line: line.summary.workload_sha256 or None, "workload_sha256"),
     Column("slices", "", lambda line: _listed(line.manifest.workload.slices)),
     _of_record("input P50", "tokens", "input_tokens_p50"),
     _of_record("input P95", "tokens", "input_tokens_p95"),
     _of_record("output P50", "tokens", "output_tokens_p50"),
     _of_record("output P95", "tokens", "output_tokens_p95"),
-    Column("shared prefix", "share 0 to 1", lambda line: line.manifest.workload.shared_prefix_share),
+    Column(
+        "shared prefix", "share 0 to 1", lambda line: line.manifest.workload.shared_prefix_share, "shared_prefix_share"
+    ),
     _of_record("cold", "share 0 to 1", "cold_share"),
     Column("warm-up", "s", lambda line: line.run.spec.warmup_s if line.run is not None else None),
     Column("window", "s", lambda line: line.run.spec.window_s if line.run is not None else None),
     Column("requests asked for", "requests", lambda line: line.run.spec.requests if line.run is not None else None),
     Column("cool-down at most", "s", lambda line: line.run.spec.cooldown_s if line.run is not None else None),
     Column("rounds", "count", lambda line: line.point.rounds if line.point is not None else None),
-    Column("deadline", "s", lambda line: line.summary.deadline_s),
+    Column("deadline", "s", lambda line: line.summary.deadline_s, "deadline_s"),
 )
 
 OBSERVATIONS: tuple[Column, ...] = (
-    _of_stage("planned in all", "requests", lambda s: s.planned),
-    _of_stage("measured", "requests", lambda s: s.measured),
-    _of_stage("sent", "requests", lambda s: s.sent),
-    _of_stage("completed", "requests", lambda s: s.successful),
+    _of_stage("planned in all", "requests", lambda s: s.planned, "planned"),
+    _of_stage("measured", "requests", lambda s: s.measured, "measured_requests"),
+    _of_stage("sent", "requests", lambda s: s.sent, "sent"),
+    _of_stage("completed", "requests", lambda s: s.successful, "successful_requests"),
     _count("rejected", "rejected"),
-    _of_stage("failed", "requests", lambda s: s.failed),
+    _of_stage("failed", "requests", lambda s: s.failed, "failed_requests"),
     _of_stage("out of memory", "requests", lambda s: s.oom),
-    _of_stage("lost", "requests", lambda s: s.lost),
-    _of_stage("sent", "req/s", lambda s: s.achieved_rate_rps),
-    _of_stage("completed in window", "req/s", lambda s: s.completed_in_window_rps),
+    _of_stage("lost", "requests", lambda s: s.lost, "lost"),
+    _of_stage("sent", "req/s", lambda s: s.achieved_rate_rps, "achieved_rate_rps"),
+    _of_stage("completed in window", "req/s", lambda s: s.completed_in_window_rps, "completed_in_window_rps"),
     _of_stage("output in window", "tokens/s", lambda s: s.output_tokens_in_window_tps),
     _percentile("TTFT P95", "ttft_p95_ms"),
     _percentile("TPOT P95", "tpot_p95_ms"),
@@ -161,19 +186,26 @@ OBSERVATIONS: tuple[Column, ...] = (
     _percentile("cap wait P95", "cap_wait_p95_ms"),
     _of_stage("in flight peak", "requests", lambda s: s.peak_in_flight),
     _of_stage("in flight trend", "", lambda s: s.in_flight_trend.state if s.in_flight_trend else None),
-    _of_stage("running peak", "requests", lambda s: s.server.running_peak if s.server else None),
-    _of_stage("waiting peak", "requests", lambda s: s.server.waiting_peak if s.server else None),
-    _of_stage("waiting trend", "", lambda s: s.waiting_trend.state if s.waiting_trend else None),
+    _of_stage("running peak", "requests", lambda s: s.server.running_peak if s.server else None, "running_peak"),
+    _of_stage("waiting peak", "requests", lambda s: s.server.waiting_peak if s.server else None, "waiting_peak"),
+    _of_stage("waiting trend", "", lambda s: s.waiting_trend.state if s.waiting_trend else None, "waiting_trend"),
     _queue_bound("server queue P95 over", "low_ms"),
     _queue_bound("server queue P95 up to", "high_ms"),
-    _of_stage("KV cache peak", "% of blocks", lambda s: s.server.kv_cache_peak_pct if s.server else None),
-    _of_stage("prefix-cache hits", "share 0 to 1", lambda s: s.server.prefix_cache_hit_rate if s.server else None),
-    _of_stage("preemptions", "count", lambda s: s.server.preemptions if s.server else None),
-    _of_stage("evictions", "blocks", lambda s: s.server.evictions if s.server else None),
+    _of_stage(
+        "KV cache peak", "% of blocks", lambda s: s.server.kv_cache_peak_pct if s.server else None, "kv_cache_peak_pct"
+    ),
+    _of_stage(
+        "prefix-cache hits",
+        "share 0 to 1",
+        lambda s: s.server.prefix_cache_hit_rate if s.server else None,
+        "prefix_cache_hit_rate",
+    ),
+    _of_stage("preemptions", "count", lambda s: s.server.preemptions if s.server else None, "preemptions"),
+    _of_stage("evictions", "blocks", lambda s: s.server.evictions if s.server else None, "evictions"),
     _of_record("start-up memory peak", "GB", "startup_peak_memory_gb"),
     _of_record("memory peak", "GB", "peak_memory_gb"),
     _of_record("whose memory", "", "memory_scope"),
-    _of_stage("drain", "s", lambda s: s.drain_seconds),
+    _of_stage("drain", "s", lambda s: s.drain_seconds, "drain_seconds"),
 )
 
 _HOLDS = {True: "holds", False: "does not hold", None: "undetermined"}
@@ -194,9 +226,9 @@ def _retest(line: Line) -> Cell:
 
 DECISION: tuple[Column, ...] = (
     _of_stage("gates", "", _gates),
-    _of_stage("good", "req/s", lambda s: s.goodput_rps),
-    _of_stage("attainment", "share 0 to 1", lambda s: s.attainment),
-    _of_stage("errors", "share 0 to 1", lambda s: s.error_rate),
+    _of_stage("good", "req/s", lambda s: s.goodput_rps, "goodput_rps"),
+    _of_stage("attainment", "share 0 to 1", lambda s: s.attainment, "attainment"),
+    _of_stage("errors", "share 0 to 1", lambda s: s.error_rate, "error_rate"),
     Column("last sustained rate", "req/s", lambda line: b.last_pass_rps if (b := _boundary(line)) else None),
     Column("first failing rate", "req/s", lambda line: b.first_fail_rps if (b := _boundary(line)) else None),
     _of_stage("failing", "", lambda s: _listed([f"{d.name}: {d.detail}" for d in s.verdict.failing_dimensions])),

@@ -95,6 +95,7 @@ class Scraper:
         clock: The master's clock, which the probes share.
         interval_s: Seconds from one scrape of an address to its next.
         on_trouble: Told, once, why rows can no longer be written.
+        on_rows: Told of the rows of each scrape; must return at once.
 
     Raises:
         UsageError: the files cannot be written.
@@ -108,11 +109,13 @@ class Scraper:
         *,
         interval_s: float = INTERVAL_S,
         on_trouble: Callable[[str], None],
+        on_rows: Callable[[Rows], None] = lambda _: None,
     ) -> None:
         self._targets = targets
         self._clock = clock
         self._interval_s = interval_s
         self._on_trouble = on_trouble
+        self._on_rows = on_rows
         self._files = _Files(folder, [target.url for target in targets])
         self._greenlets: list[gevent.Greenlet[..., None]] = []
         self._broken: set[str] = set()
@@ -164,6 +167,7 @@ class Scraper:
             for sample in rows.server:
                 self.newest[sample.target] = sample
             trouble = self._files.write(rows, raw)
+            self._on_rows(rows)
         if trouble is not None:
             self._on_trouble(trouble)
 
