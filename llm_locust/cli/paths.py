@@ -7,17 +7,14 @@ from pathlib import Path
 import click
 
 import llm_locust
+from llm_locust.bundled_files import bundled
 
-
-def bundled(folder: str) -> Path:
-    """``locustfiles`` or ``shapes``: inside an installed package, or beside it in a checkout."""
-    package = Path(llm_locust.__file__).parent
-    installed = package / "bundled" / folder
-    return installed if installed.is_dir() else package.parent / folder
+__all__ = ["bundled", "command"]
 
 
 @click.command("paths")
 def command() -> None:
-    """Print the folders of the locustfiles and shapes that came along, to use or to copy and edit."""
+    """Print the folders of the locustfiles, shapes and matrices that came along, to use or to copy and edit."""
     for folder in ("locustfiles", "shapes"):
         click.echo(f"{folder:12} {bundled(folder)}")
+    click.echo(f"{'matrices':12} {Path(llm_locust.__file__).parent / 'matrix' / 'configs'}")
