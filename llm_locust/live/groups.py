@@ -88,12 +88,14 @@ class Cell:
 
 
 def merged(cells: Iterable[Cell], name: str) -> Sketch:
-    """One latency of several cells."""
-    sketch = Sketch()
-    for cell in cells:
-        if name in cell.latencies:
-            sketch.merge(cell.latencies[name].sketch)
-    return sketch
+    """One latency of several cells, to look at only: of a single cell it is that one's own."""
+    found = [cell.latencies[name].sketch for cell in cells if name in cell.latencies]
+    if len(found) == 1:
+        return found[0]
+    together = Sketch()
+    for sketch in found:
+        together.merge(sketch)
+    return together
 
 
 def group_view(

@@ -50,6 +50,8 @@ class LiveRun:
         self._now_ns = now_ns
         self._generation = 0
         self._cost = Cost()
+        self.newest_judged: str | None = None
+        """The folder of the newest run that was judged, while another one goes on too."""
         self._forget()
 
     def _forget(self) -> None:
@@ -132,6 +134,7 @@ class LiveRun:
             results: Of each stage, by its number.
         """
         self._state = "judged"
+        self.newest_judged = self._folder
         self._judged = Judged(exit_code=exit_code, sentence=sentence, report=report)
         for number, result in results.items():
             if number in self._stages:
@@ -216,6 +219,11 @@ class LiveRun:
         """The histograms of all groups of all stages."""
         with self._cost:
             return [found for stage in self._stages.values() for found in stage.buckets()]
+
+    @property
+    def state(self) -> RunState:
+        """Where the run is."""
+        return self._state
 
     @property
     def cost_s(self) -> float:

@@ -65,7 +65,7 @@ class _Step:
         self.unknown = 0
         """Ok requests of which it cannot be said whether they were good."""
         self.sketches: dict[str, Sketch] = {}
-        self.levels: dict[tuple[str, object], list[float]] = defaultdict(list)
+        self.levels: dict[tuple[str, object], list[float | None]] = defaultdict(list)
 
     def sketch(self, name: str) -> Sketch:
         found = self.sketches.get(name)
@@ -160,10 +160,7 @@ class SeriesRecorder:
                 return
             known = self._levels[key] = _Level()
         known.told_s, known.carried_s = at_s, carried_s
-        if value is None:
-            known.value = None
-        else:
-            self._step_at(at_s).levels[key].append(value)
+        self._step_at(at_s).levels[key].append(value)
 
     # --- time goes on ----------------------------------------------------------------------------------------------
 
@@ -259,7 +256,8 @@ class SeriesRecorder:
         for (name, source), known in list(self._levels.items()):
             values = step.levels.get((name, source))
             if values:
-                told[name].append(max(values) if name in _PEAKS else sum(values) / len(values))
+                if numbers := [value for value in values if value is not None]:
+                    told[name].append(max(numbers) if name in _PEAKS else sum(numbers) / len(numbers))
                 if keep:
                     known.value, known.at_s = values[-1], end_s
             elif known.value is not None and end_s - known.at_s <= known.carried_s:
@@ -317,5 +315,5 @@ def _joined(column: str, one: Figure, other: Figure) -> Figure:
 
 
 def _short(value: float) -> float:
-    """To a thousandth: what is drawn needs no more, and a page of 1,800 points is half as long."""
-    return round(float(value), 3)
+    """To six digits: what is drawn needs no more, and a page of 1,800 points is half as long."""
+    return float(f"{value:.6g}")

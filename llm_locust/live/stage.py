@@ -18,6 +18,11 @@ from llm_locust.records.outcomes import Outcome
 from llm_locust.records.quality import QUALITY
 from llm_locust.records.stage import NS_PER_S
 
+MANY_CELLS = 8
+CELL_EVERY_NS = 20_000_000
+"""Of more cells, a running stage's groups are put together anew no sooner than after so long for each: a look at 200 takes
+some 50 ms, in which nothing is sent where requests are sent by this very process."""
+
 
 class Report(Protocol):
     """What a worker says of itself twice a second; counts are of the stage so far."""
@@ -100,6 +105,8 @@ class LiveStage:
         self._first_sent_ns: int | None = None
         self._last_end_ns: int | None = None
         self._view: tuple[tuple[object, ...], StageView] | None = None
+        self._grouped: list[GroupView] = []
+        self._grouped_ns = 0
         self._frozen: tuple[StageView, list[GroupBuckets]] | None = None
 
     @property
@@ -256,22 +263,29 @@ class LiveStage:
                 (report.cpu_percent for report in reports),
                 (report.loop_lag_ms for report in reports),
             ),
-            groups=self._groups(self._window_seconds(now_ns)),
+            groups=self._groups(now_ns, over=over),
             result=self.result,
         )
 
-    def _groups(self, seconds: float | None) -> list[GroupView]:
-        return [
-            group_view(
-                [self._cells[key] for key in keys],
-                slice_,
-                user,
-                seconds=seconds,
-                has_limits=bool(self._slo),
-                checked=self._checked,
-            )
-            for slice_, user, keys in groupings(list(self._cells))
-        ]
+    def _groups(self, now_ns: int, *, over: bool) -> list[GroupView]:
+        if len(self._cells) > MANY_CELLS and not over and now_ns - self._grouped_ns < CELL_EVERY_NS * len(self._cells):
+            return self._grouped
+        seconds = self._window_seconds(now_ns)
+        of_cells: dict[tuple[Key, ...], GroupView] = {}
+        self._grouped, self._grouped_ns = [], now_ns
+        for slice_, user, keys in groupings(list(self._cells)):
+            view = of_cells.get(tuple(keys))  # where there is one user class, it is all together once more
+            if view is None:
+                view = of_cells[tuple(keys)] = group_view(
+                    [self._cells[key] for key in keys],
+                    slice_,
+                    user,
+                    seconds=seconds,
+                    has_limits=bool(self._slo),
+                    checked=self._checked,
+                )
+            self._grouped.append(msgspec.structs.replace(view, slice=slice_, user=user))
+        return self._grouped
 
     def _window_seconds(self, now_ns: int) -> float | None:
         """What rates are divided by: the merge's seconds once the stage is over, until then what has passed of them."""

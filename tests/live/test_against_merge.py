@@ -54,9 +54,7 @@ def fill(stage: StageBuilder, seed: int, count: int) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = RunBuilder(
-        tmp_path_factory.mktemp("runs"), slo=SLO, workers=2, offsets_ns={1: (5 * NS_PER_S, 5 * NS_PER_S)}
-    )
+    run = RunBuilder(tmp_path_factory.mktemp("runs"), slo=SLO, workers=2, offsets_ns={1: (5 * NS_PER_S, 5 * NS_PER_S)})
     fill(run.stage(rate=10, window=60, warmup=5, cooldown=10), seed=1, count=700)
     fill(run.stage(rate=4, window=60, warmup=5, cooldown=10), seed=2, count=150)
     closed = run.stage(concurrency=4, window=None, requests=40)
@@ -120,7 +118,11 @@ def test_counts_goodput_and_percentiles_of_every_stage(summary: RunSummary, live
         assert found.groups[0].user is None
         assert due.measured > 30
         in_common(found.groups[0], due)
-    assert [due.good_requests is None for due in summary.stages] == [False, False, True]  # the last lacks its longest gaps
+    assert [due.good_requests is None for due in summary.stages] == [
+        False,
+        False,
+        True,
+    ]  # the last lacks its longest gaps
 
 
 def test_each_slice_alone(summary: RunSummary, live: list[StageView]) -> None:

@@ -122,7 +122,8 @@ def verdict(record: RequestRecord, **slo: float) -> Verdict:
 
 def test_the_times_of_a_request() -> None:
     assert times(ok())._asdict() == {
-        "ttft": 100.0, "tpot": 100.0, "e2e": 1000.0, "max_gap": 300.0, "dispatch_lag": 1.0, "cap_wait": 1.0, "client_wait": 2.0,
+        "ttft": 100.0, "tpot": 100.0, "e2e": 1000.0, "max_gap": 300.0, "dispatch_lag": 1.0, "cap_wait": 1.0,
+        "client_wait": 2.0,
     }  # fmt: skip
 
 
