@@ -11,31 +11,16 @@ from llm_locust.analysis.alignment import uncertainty_ms
 from llm_locust.analysis.derived import Bools, mask
 from llm_locust.analysis.quantiles import percentile, share
 from llm_locust.records import Outcome, StageManifest
-from llm_locust.records.slo import latency_limits
+from llm_locust.records.generator_bounds import (
+    LATE_SHARE,
+    MAX_FIRST_COALESCED_SHARE,
+    MIN_DISPATCHED_SHARE,
+    ONE_IS_NO_SHARE,
+    lag_bound_ms,
+)
 from llm_locust.records.summary import GeneratorHealth
 
-MIN_DISPATCHED_SHARE = 0.99
-MIN_LAG_BOUND_MS = 5.0
-LAG_SHARE_OF_LIMIT = 0.01
-LATE_SHARE = 0.01
-"""Arrivals that may be late: the P99 of the lag is to be within the bound."""
-MAX_FIRST_COALESCED_SHARE = 0.01
-ONE_IS_NO_SHARE = 1
-"""Below 100 requests a single one is more than 1 %, and a P99 is the maximum: one hiccup is noted, and voids nothing."""
 WORTH_NOTING_STEP_MS = 1.0
-
-
-PER_TOKEN_LIMITS = frozenset({"tpot", "max_gap"})
-"""Limits on what happens between tokens: a late dispatch cannot bend that."""
-
-
-def lag_bound_ms(slo: dict[str, float]) -> float:
-    """How late a dispatch and how uncertain a clock may be: 5 ms, or 1 % of the smallest latency limit if that is more.
-
-    Of the limits on a whole request, that is: those between tokens have nothing to do with when it was sent.
-    """
-    limits = [limit for name, limit in latency_limits(slo).items() if name not in PER_TOKEN_LIMITS]
-    return max(MIN_LAG_BOUND_MS, LAG_SHARE_OF_LIMIT * min(limits, default=0.0))
 
 
 def unseen_generator(tool: str, slo: dict[str, float]) -> GeneratorHealth:
@@ -61,6 +46,7 @@ def generator_health(
 
     dispatched_share: float | None = None
     lag_p99: float | None = None
+    late_dispatch: str | None = None
     if stage.spec.mode == "closed":
         not_applicable += ["dispatched against planned", "dispatch lag"]  # nothing is planned in a closed loop
     else:
@@ -76,9 +62,9 @@ def generator_health(
             reasons.append(f"only {dispatched_share:.2%} of the planned arrivals were dispatched (99 % are needed)")
         late = int((lags > bound).sum())
         if lag_p99 is not None and late > max(LATE_SHARE * len(lags), ONE_IS_NO_SHARE):
-            reasons.append(
-                f"dispatch was late: {late} of {len(lags)} arrivals by more than {bound:g} ms (lag P99 {lag_p99:.1f} ms)"
-            )
+            by = f"more than {bound:g} ms (lag P99 {lag_p99:.1f} ms)"
+            late_dispatch = f"dispatch was late: {late} of {len(lags)} arrivals by {by}"
+            reasons.append(late_dispatch)
         elif late:
             notes.append(f"{late} of {len(lags)} arrivals were dispatched more than {bound:g} ms late")
 
@@ -117,6 +103,7 @@ def generator_health(
         dispatched_share=dispatched_share,
         dispatch_lag_p99_ms=lag_p99,
         lag_bound_ms=bound,
+        late_dispatch=late_dispatch,
         first_coalesced_share=first_coalesced,
         clock_uncertainty_ms=uncertainty,
         lost_workers=[worker.worker for worker in lost_workers],

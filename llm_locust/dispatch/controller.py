@@ -132,6 +132,7 @@ class RunController:
             ) from None
         self._collector = Collector(self.folder, link)
         self._control: StageControl | None = None
+        self._users_spawned = False
         self._stop_reason: str | None = None
         self._stopped = Event()
         self._ended_by_judgement = False
@@ -167,7 +168,8 @@ class RunController:
         self._stopped.set()
 
     def open_window(self) -> None:
-        """The users of a closed loop are all spawned."""
+        """The users of a closed loop are all spawned; Locust may say so before the stage that waits for it is there."""
+        self._users_spawned = True
         if self._control is not None:
             self._control.open_window()
 
@@ -257,6 +259,8 @@ class RunController:
         try:
             if self._stop_reason is not None:
                 control.interrupt(self._stop_reason)
+            if self._users_spawned:
+                control.open_window()
             self.manifest.stages.append(control.record)
             control.execute()
         except (UsageError, WorkerLost):

@@ -220,7 +220,8 @@ class StageControl:
             prepared = self._prepared.get(client)
             if prepared is None:
                 raise UsageError(
-                    f"worker {worker.worker} on {worker.host} did not prepare the stage within {PREPARE_S} s"
+                    f"worker {worker.worker} on {worker.host} did not prepare the stage within {PREPARE_S} s; "
+                    "look at its log, and start it again"
                 )
             if prepared.error is not None:
                 raise UsageError(prepared.error)

@@ -25,7 +25,7 @@ from llm_locust.dispatch.open_arrivals import OpenArrivals
 from llm_locust.dispatch.planning import plan_here
 from llm_locust.dispatch.stage_prompts import StagePrompts
 from llm_locust.dispatch.worker_run import RequestBuilder, WorkerRun, share
-from llm_locust.records import NS_PER_S, PLANNED_LEAVING, Outcome, RequestRecord, UsageError
+from llm_locust.records import NS_PER_S, Outcome, RequestRecord, UsageError, left_as_planned
 from llm_locust.records.run import request_id
 from llm_locust.streaming import Cancelled, Reply, StreamRequest
 from llm_locust.streaming.redaction import safe_line
@@ -314,7 +314,7 @@ class StageRun:
         else:
             self.failed += 1
             # Whether somebody leaves says nothing of the server.
-            if record.outcome is not Outcome.NOT_SENT and not (record.error or "").startswith(PLANNED_LEAVING):
+            if record.outcome is not Outcome.NOT_SENT and not left_as_planned(record.outcome, record.error):
                 self.failures_in_a_row += 1
                 self.last_failure = f"{record.outcome}: {record.error}"
         self.run.recorder.add(record)
@@ -337,7 +337,8 @@ class StageRun:
         for builder in self.run.builders.values():
             if self.spec.cold_share and not getattr(builder, "can_evict", False):
                 raise UsageError(
-                    f"--cold-share: {type(builder).__name__} cannot have the model unloaded; only Ollama's users can"
+                    f"--cold-share: {type(builder).__name__} cannot have the model unloaded; only Ollama's users can: "
+                    "use locustfiles/ollama_chat.py or ollama_generate.py, or leave the option out"
                 )
             name = request_id(self.run.spec.run_id, self.spec.first_index)
             if self.spec.cold_share:

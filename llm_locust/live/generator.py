@@ -10,23 +10,15 @@ from collections.abc import Iterable, Mapping
 
 from llm_locust.live.request import Ended, Times
 from llm_locust.live.snapshot import GeneratorView
+from llm_locust.records.generator_bounds import (
+    LATE_SHARE,
+    MAX_FIRST_COALESCED_SHARE,
+    MIN_DISPATCHED_SHARE,
+    ONE_IS_NO_SHARE,
+    lag_bound_ms,
+)
 from llm_locust.records.manifest import StageManifest
 from llm_locust.records.outcomes import Outcome
-from llm_locust.records.slo import latency_limits
-
-MIN_DISPATCHED_SHARE = 0.99
-MIN_LAG_BOUND_MS = 5.0
-LAG_SHARE_OF_LIMIT = 0.01
-LATE_SHARE = 0.01
-MAX_FIRST_COALESCED_SHARE = 0.01
-ONE_IS_NO_SHARE = 1
-PER_TOKEN_LIMITS = frozenset({"tpot", "max_gap"})
-
-
-def lag_bound_ms(slo: Mapping[str, float]) -> float:
-    """How late a dispatch may be: 5 ms, or 1 % of the smallest limit on a whole request if that is more."""
-    limits = [limit for name, limit in latency_limits(dict(slo)).items() if name not in PER_TOKEN_LIMITS]
-    return max(MIN_LAG_BOUND_MS, LAG_SHARE_OF_LIMIT * min(limits, default=0.0))
 
 
 class GeneratorWatch:

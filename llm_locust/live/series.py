@@ -18,7 +18,7 @@ from collections.abc import Callable
 from llm_locust.live.request import Times, Verdict
 from llm_locust.live.sketch import Floats, Sketch
 from llm_locust.live.snapshot import SERIES_COLUMNS, Series
-from llm_locust.records.outcomes import Outcome
+from llm_locust.records.outcomes import UNATTEMPTED, Outcome
 
 MOST_POINTS = 1_800
 SETTLE_S = 2.0
@@ -112,7 +112,7 @@ class SeriesRecorder:
         """A request has ended at this time; its output tokens are counted here too."""
         step = self._step_at(at_s)
         counts = step.counts
-        counts["completed"] += 1
+        counts["completed"] += outcome not in UNATTEMPTED
         if outcome == Outcome.OK:
             counts["ok"] += 1
             if verdict is Verdict.GOOD:

@@ -102,7 +102,7 @@ class StageView(msgspec.Struct, frozen=True, kw_only=True):
     """Arrivals whose planned time has passed (closed loop: taken up), all phases."""
     sent: int
     completed: int
-    """With an outcome, all phases."""
+    """Sent, and with an outcome, all phases."""
     in_flight: int
     waiting: int
     """Held back by the cap."""

@@ -14,7 +14,7 @@ from llm_locust.live.request import Ended, Times, Verdict, judge
 from llm_locust.live.sketch import Floats
 from llm_locust.live.snapshot import GroupView, Phase, StageView
 from llm_locust.records.manifest import StageManifest
-from llm_locust.records.outcomes import Outcome
+from llm_locust.records.outcomes import UNATTEMPTED, Outcome
 from llm_locust.records.quality import QUALITY
 from llm_locust.records.stage import NS_PER_S
 
@@ -102,6 +102,7 @@ class LiveStage:
         self._window_start_ns = record.window_start_ns
         self._offsets_ns: dict[int, int] = {}
         self._rows = 0
+        self._attempted = 0
         self._first_sent_ns: int | None = None
         self._last_end_ns: int | None = None
         self._view: tuple[tuple[object, ...], StageView] | None = None
@@ -137,6 +138,7 @@ class LiveStage:
     def add(self, of: Request, found: Times, gaps_ms: Floats | None) -> Verdict:
         """Count a request that has ended."""
         self._rows += 1
+        self._attempted += of.outcome not in UNATTEMPTED
         if of.quality:
             self._checked = True
         verdict = judge(of, found, self._slo)
@@ -254,7 +256,9 @@ class LiveStage:
             interrupted=record.interrupted,
             planned=record.planned if over and record.planned else sum(report.due for report in reports),
             sent=sum(report.sent for report in reports),
-            completed=self._rows if over else max(self._rows, sum(report.ok + report.failed for report in reports)),
+            completed=self._attempted
+            if over
+            else max(self._attempted, sum(report.sent - report.in_flight for report in reports)),
             in_flight=0 if over else sum(report.in_flight for report in reports),
             waiting=0 if over else sum(report.waiting for report in reports),
             generator=self._generator.view(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_locust.analysis.generator import lag_bound_ms
+from llm_locust.records.generator_bounds import lag_bound_ms
 from llm_locust.records.summary import GeneratorHealth, StageSummary
 from llm_locust.report import merge_run
 from tests.analysis.run_builder import RunBuilder, StageBuilder
@@ -53,7 +53,8 @@ def test_two_late_of_200_are_within_p99_and_three_are_not(run: RunBuilder, stage
     assert health(run).valid
     stage.request(5, lag=50)
     found = health(run)
-    assert found.reasons == ["dispatch was late: 3 of 201 arrivals by more than 10 ms (lag P99 50.0 ms)"]
+    assert found.late_dispatch == "dispatch was late: 3 of 201 arrivals by more than 10 ms (lag P99 50.0 ms)"
+    assert found.reasons == [found.late_dispatch]
     verdict = stage_of(run).verdict
     assert verdict.result == "invalid"
     assert verdict.strength is None
@@ -107,6 +108,7 @@ def test_of_few_requests_one_late_or_shared_is_noted_and_two_void_the_stage(
     found = health(run)
     assert found.valid is valid
     assert len(found.notes if valid else found.reasons) == 2
+    assert (found.late_dispatch is None) is valid
 
 
 def test_what_became_of_lost_arrivals_is_not_held_against_their_dispatch(run: RunBuilder, stage: StageBuilder) -> None:

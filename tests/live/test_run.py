@@ -7,10 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from llm_locust.analysis.generator import lag_bound_ms as lag_bound_of_the_merge
 from llm_locust.dispatch import Progress
 from llm_locust.live.buckets import BOUNDS_MS
-from llm_locust.live.generator import lag_bound_ms
 from llm_locust.live.groups import MOST_CELLS, OTHER
 from llm_locust.live.run import LiveRun
 from llm_locust.live.series import SETTLE_S
@@ -293,11 +291,6 @@ def test_the_generator_is_doubted_as_soon_as_the_merge_would_call_it_invalid() -
         "worker 1 was lost: no sign of life for 16 s",
     ]
     assert scene.look().workers[1].lost == "no sign of life for 16 s"
-
-
-@pytest.mark.parametrize("slo", [{}, {"ttft": 200.0}, {"ttft": 2000.0, "e2e": 900.0}, {"tpot": 9000.0, "quality": 1.0}])
-def test_the_bound_of_lateness_is_that_of_the_merge(slo: dict[str, float]) -> None:
-    assert lag_bound_ms(slo) == lag_bound_of_the_merge(slo)
 
 
 def test_what_the_server_and_its_machine_say() -> None:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from llm_locust.analysis.derived import buffered, mask
 from llm_locust.analysis.diagnosis.case import Case, Named, StageCase, Symptom, found, named
-from llm_locust.analysis.generator import MAX_FIRST_COALESCED_SHARE
 from llm_locust.analysis.words import number
 from llm_locust.records import Outcome
 from llm_locust.records.diagnosis import Finding
 from llm_locust.records.figures import Figure
+from llm_locust.records.generator_bounds import MAX_FIRST_COALESCED_SHARE
 from llm_locust.records.summary import StageSummary
 
 

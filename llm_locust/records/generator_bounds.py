@@ -1,0 +1,29 @@
+"""How good the load generator has to be, for the merge that judges it and for the picture that warns while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from llm_locust.records.slo import latency_limits
+
+MIN_DISPATCHED_SHARE = 0.99
+"""Of the planned arrivals."""
+MIN_LAG_BOUND_MS = 5.0
+LAG_SHARE_OF_LIMIT = 0.01
+LATE_SHARE = 0.01
+"""Arrivals that may be late: the P99 of the lag is to be within the bound."""
+MAX_FIRST_COALESCED_SHARE = 0.01
+ONE_IS_NO_SHARE = 1
+"""Below 100 requests a single one is more than 1 %, and a P99 is the maximum: one hiccup is noted, and voids nothing."""
+
+PER_TOKEN_LIMITS = frozenset({"tpot", "max_gap"})
+"""Limits on what happens between tokens: a late dispatch cannot bend that."""
+
+
+def lag_bound_ms(slo: Mapping[str, float]) -> float:
+    """How late a dispatch and how uncertain a clock may be: 5 ms, or 1 % of the smallest latency limit if that is more.
+
+    Of the limits on a whole request, that is: those between tokens have nothing to do with when it was sent.
+    """
+    limits = [limit for name, limit in latency_limits(dict(slo)).items() if name not in PER_TOKEN_LIMITS]
+    return max(MIN_LAG_BOUND_MS, LAG_SHARE_OF_LIMIT * min(limits, default=0.0))
