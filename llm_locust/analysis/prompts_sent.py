@@ -32,15 +32,16 @@ def refuse_mixed_prompts(rows: pd.DataFrame) -> None:
 
 
 def requests_sha256(rows: pd.DataFrame, in_batch: Bools) -> str | None:
-    """SHA-256 over ``index digest`` of the measured requests, a line each, by rising index; ``None`` when one has none.
+    """SHA-256 over ``place digest`` of the measured requests, a line each, by rising index; ``None`` when one has none.
 
-    As :func:`llm_locust.workload.digest.workload_digest`, for a million rows at once.
+    As :func:`llm_locust.workload.digest.workload_digest`, for a million rows at once. The place is that among the measured
+    requests, from 0: two stages that sent the same requests in the same order have the same digest.
     """
     part = rows[["index", "prompt_sha256"]][in_batch]
     if not len(part) or part["prompt_sha256"].isna().any():
         return None
-    part = part.sort_values("index")
-    lines = part["index"].astype(str) + " " + part["prompt_sha256"].astype(str) + "\n"
+    part = part.sort_values("index", ignore_index=True)
+    lines = part.index.astype(str) + " " + part["prompt_sha256"].astype(str) + "\n"
     return hashlib.sha256("".join(lines.tolist()).encode()).hexdigest()
 
 

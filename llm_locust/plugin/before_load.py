@@ -50,7 +50,7 @@ def stages_of(environment: Environment, options: RunOptions, users: int) -> list
         stages = _listed_by_a_person(shape, options)
         _refuse_what_it_does_not_read(shape, environment)
         if not stages:
-            raise UsageError(f"the shape {type(shape).__name__} has no stages")
+            raise UsageError(f"the shape {type(shape).__name__} has no stages: yield at least one from stages()")
         for stage in stages:
             _refuse_a_cap_below(stage.concurrency, options)
         return stages

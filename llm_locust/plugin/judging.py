@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 
+from llm_locust.analysis.words import with_round
 from llm_locust.records import RunFolder
 from llm_locust.records.summary import Result, RunSummary, StageSummary
 
@@ -52,4 +53,6 @@ def newest_result(folder: RunFolder) -> Result:
 def failed_stage(folder: RunFolder) -> str | None:
     """Why a ladder should stop after its newest stage: that stage fails. ``None`` while it does not."""
     stage = newest_stage(folder)
-    return f"--stop-on-fail: {stage.label} failed" if stage is not None and stage.verdict.result == "fail" else None
+    if stage is None or stage.verdict.result != "fail":
+        return None
+    return f"--stop-on-fail: {with_round(stage.label, stage.round)} failed"

@@ -265,8 +265,32 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("--price-input", None, "PRICE", "For the dry run: what a million input tokens cost"),
     Option("--price-output", None, "PRICE", "For the dry run: what a million output tokens cost"),
+    Option(
+        "--no-html", None, None, "Leave out report.html and the data of its charts; llm-locust report makes them later"
+    ),
     Option("--run-dir", "runs", "DIR", "Where run folders are made"),
+    Option(
+        "--web-trusted",
+        None,
+        None,
+        "Whoever may use the web UI may also name files of this machine, environment variables, headers and a proxy, and "
+        "send a key to any host",
+    ),
 )
+
+REACHES_IN: frozenset[str] = frozenset(
+    {
+        "prompts", "mix", "trace", "trace_format", "facts", "metrics_map", "ca_file", "run_dir", "workload_kind",
+        "api_key_env", "basic_auth_env", "header", "proxy", "insecure", "metrics",
+    }
+)  # fmt: skip
+"""Options of a run that name files, folders, variables, credentials or where these go (and what only makes sense with
+one): a web page sets them only with ``--web-trusted``."""
+
+OF_THE_PROCESS: frozenset[str] = frozenset(
+    {"prometheus_port", "prometheus_host", "json_lines", "dry_run", "price_input", "price_output", "web_trusted"}
+)
+"""Options of the process as a whole, or of its dry run: no web page sets them."""
 
 OPTION_NAMES: tuple[str, ...] = tuple(option.name for option in OPTIONS)
 DEFAULTS = {option.name: option.default for option in OPTIONS}
@@ -288,7 +312,21 @@ def add_options(parser: LocustArgumentParser) -> None:
         else:
             action = group.add_argument(option.flag, metavar=option.metavar, default=option.default, **common)
         # Locust's own add_argument would set these; an argument group's does not, and the web UI's form asks for them.
-        vars(action).update(include_in_web_ui=True, is_secret=False, is_required=False, is_multiple=False)
+        on_page = option.name not in REACHES_IN | OF_THE_PROCESS
+        vars(action).update(include_in_web_ui=on_page, is_secret=False, is_required=False, is_multiple=False)
+
+
+LOOPBACK = "127.0.0.1"
+
+
+def bind_to_loopback(parser: LocustArgumentParser) -> None:
+    """Have Locust's web UI listen on this machine alone unless ``--web-host`` says otherwise; Locust binds to all."""
+    for action in parser._actions:
+        if action.dest == "web_host":
+            action.default = LOOPBACK
+            action.help = (
+                "Host to bind the web interface to; '*' is all interfaces of this machine (default: 127.0.0.1)"
+            )
 
 
 def _default_note(option: Option) -> str:

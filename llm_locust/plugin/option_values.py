@@ -6,7 +6,6 @@ Every reader raises :class:`~llm_locust.records.UsageError` that names the optio
 from __future__ import annotations
 
 import math
-import re
 from argparse import Namespace
 from typing import Any
 
@@ -14,6 +13,7 @@ import msgspec
 
 from llm_locust.plugin.option_table import DEFAULTS, OPTIONS
 from llm_locust.records import UsageError
+from llm_locust.records.durations import parse_seconds
 
 
 def given_options(namespace: Namespace) -> dict[str, Any]:
@@ -122,22 +122,10 @@ def _items(text: str | None) -> list[str]:
     return [part for part in (part.strip() for part in (text or "").split(",")) if part]
 
 
-_SECONDS = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(s|m|h)?")
-_UNIT_S = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
 def seconds(namespace: Namespace, name: str, *, allow_zero: bool = False) -> float | None:
     """Seconds; or minutes or hours with ``m`` or ``h``."""
     text = given(namespace, name) or DEFAULTS[name]
-    if text is None:
-        return None
-    match = _SECONDS.fullmatch(text)
-    if match is None:
-        raise UsageError(f"{flag_of(name)} {text!r}: write seconds, or a number with s, m or h (90, 90s, 5m)")
-    value = float(match[1]) * _UNIT_S[match[2]]
-    if value == 0 and not allow_zero:
-        raise UsageError(f"{flag_of(name)} {text}: must be greater than 0")
-    return value
+    return None if text is None else parse_seconds(text, flag_of(name), allow_zero=allow_zero)
 
 
 def whole(namespace: Namespace, name: str, *, at_least: int) -> int | None:

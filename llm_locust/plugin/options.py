@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_locust.dispatch import Bounds
-from llm_locust.plugin.option_table import OPTION_NAMES, OPTIONS, Option, add_options
+from llm_locust.plugin.option_table import OPTION_NAMES, OPTIONS, Option, add_options, bind_to_loopback
 from llm_locust.plugin.option_values import (
     flag_set,
     given,
@@ -31,7 +31,16 @@ from llm_locust.telemetry.metrics_targets import metrics_targets
 from llm_locust.users.checks import parse_quality
 from llm_locust.users.headers import parse_headers, refuse_two_credentials
 
-__all__ = ["OPTIONS", "OPTION_NAMES", "Option", "RunOptions", "add_options", "given_options", "read_options"]
+__all__ = [
+    "OPTIONS",
+    "OPTION_NAMES",
+    "Option",
+    "RunOptions",
+    "add_options",
+    "bind_to_loopback",
+    "given_options",
+    "read_options",
+]
 
 STREAM_LIMITS = frozenset({"ttft", "tpot", "max_gap", "arrival_ttft"})
 """Limits that only a streamed reply can be held to."""
@@ -61,6 +70,7 @@ class RunOptions(WorkloadOptions, frozen=True, kw_only=True):
     ready_timeout_s: float
     bounds: Bounds
     stop_on_fail: bool
+    html: bool
     facts: Facts
     metrics: list[str]
     metrics_interval_s: float
@@ -136,6 +146,7 @@ def read_options(namespace: Namespace) -> RunOptions:
         metrics_interval_s=interval_s,
         metrics_map=metrics_map,
         stop_on_fail=flag_set(namespace, "stop_on_fail"),
+        html=not flag_set(namespace, "no_html"),
         requirements=Requirements(
             rate_rps=number(namespace, "require_rate", "requests per second"),
             every_stage=flag_set(namespace, "require_pass"),

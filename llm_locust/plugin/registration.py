@@ -13,7 +13,7 @@ from locust.web import WebUI
 from llm_locust.plugin.before_load import dry_run
 from llm_locust.plugin.judging import output_width
 from llm_locust.plugin.locust_stats import llm_request
-from llm_locust.plugin.options import add_options
+from llm_locust.plugin.options import add_options, bind_to_loopback
 from llm_locust.plugin.outputs import start_outputs
 from llm_locust.plugin.wiring import USAGE_EXIT, Plugin
 from llm_locust.records import UsageError
@@ -25,6 +25,7 @@ def register() -> None:
     @events.init_command_line_parser.add_listener
     def on_parser(parser: LocustArgumentParser, **_: object) -> None:
         add_options(parser)
+        bind_to_loopback(parser)
 
     @events.init.add_listener
     def on_init(environment: Environment, runner: Runner, web_ui: WebUI | None = None, **_: object) -> None:
@@ -56,5 +57,9 @@ def register() -> None:
         hooks.test_stop.add_listener(lambda **_: plugin.test_stop())
         hooks.quitting.add_listener(lambda **_: plugin.quitting())
         hooks.quit.add_listener(lambda **_: plugin.quit())
+        if web_ui is not None and plugin.live is not None:
+            from llm_locust.web.wiring import add_pages  # a process without a web UI loads none of it
+
+            add_pages(environment, web_ui, plugin)
 
     events.llm_request = llm_request  # type: ignore[attr-defined]

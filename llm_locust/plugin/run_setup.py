@@ -21,6 +21,7 @@ from llm_locust.records.facts import combine
 from llm_locust.records.quality import QUALITY
 from llm_locust.records.run import API_KEY_VARIABLES, RunSpec, UserChoice
 from llm_locust.telemetry.devices.clock_offset import boot_id
+from llm_locust.telemetry.master_process import this_process
 from llm_locust.telemetry.target import TargetFacts
 from llm_locust.users.base import LLMUser
 from llm_locust.workload import fixed, load_workload
@@ -71,7 +72,13 @@ def new_run_id() -> str:
 
 
 def set_up_run(
-    environment: Environment, options: RunOptions, host: str, facts: TargetFacts, clock: Clock
+    environment: Environment,
+    options: RunOptions,
+    host: str,
+    facts: TargetFacts,
+    clock: Clock,
+    *,
+    without_secrets: bool = False,
 ) -> tuple[RunSpec, Manifest]:
     """Everything a run needs to begin, for a server that is up.
 
@@ -101,11 +108,13 @@ def set_up_run(
         ca_file=str(Path(options.ca_file).resolve()) if options.ca_file else None,
         insecure=options.insecure,
         proxy=options.proxy,
+        without_secrets=without_secrets,
     )
     manifest = Manifest(
         run_id=run_id,
         state="running",
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        master=this_process(),
         host=host,
         model=model,
         synthetic_engine=facts.synthetic,

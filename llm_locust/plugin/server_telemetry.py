@@ -120,6 +120,13 @@ class ServerTelemetry:
         asking = gevent.spawn(self._facts)
         if self._scraper is not None:
             self._scraper.stop()
+        manifest.telemetry_clocks = {
+            session: seen
+            for scraped in self._scraped
+            if isinstance(scraped.reading, MetricsReading)
+            for session, clock in scraped.reading.clocks.items()
+            if (seen := clock.sample()) is not None
+        }
         asking.join(FACTS_S)
         asking.kill()
         facts = asking.value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import gevent
 from gevent.event import Event
@@ -19,7 +19,6 @@ from llm_locust.dispatch import (
     Prepared,
     Preparing,
     Progress,
-    RequestBuilder,
     Roster,
     Rows,
     RunController,
@@ -37,23 +36,20 @@ from llm_locust.plugin.before_load import (
 )
 from llm_locust.plugin.interrupts import Interrupts, hand_on, say
 from llm_locust.plugin.judging import failed_stage, merge, newest_result
-from llm_locust.plugin.locust_stats import report_request
 from llm_locust.plugin.options import RunOptions, read_options
 from llm_locust.plugin.outputs import Outputs, run_progress
 from llm_locust.plugin.run_setup import checked_by, llm_users, set_up_run, target_url
+from llm_locust.plugin.sending import Sending
 from llm_locust.plugin.shape import StageShape
 from llm_locust.plugin.sinks import Sinks
-from llm_locust.records import Clock, RequestRecord, StageSpec, UsageError
-from llm_locust.records.run import RunSpec
-from llm_locust.streaming import Reply, StreamClient, names_a_secret
+from llm_locust.records import Clock, StageSpec, UsageError
+from llm_locust.streaming import names_a_secret
 from llm_locust.users.base import LLMUser
-from llm_locust.users.checks import Check, make_check
-from llm_locust.users.headers import proxy_here, request_headers
+from llm_locust.users.headers import proxy_here, refuse_secrets_for, request_headers
 from llm_locust.workload import load_workload
 
 if TYPE_CHECKING:
     from llm_locust.live.run import LiveRun
-    from llm_locust.plugin.live_view import LiveView
     from llm_locust.plugin.server_telemetry import ServerTelemetry
 
 logger = logging.getLogger(__name__)
@@ -61,24 +57,18 @@ logger = logging.getLogger(__name__)
 CRASH_EXIT, USAGE_EXIT, UNDECIDED_EXIT = 1, 2, 4
 
 
-class Plugin:
+class Plugin(Sending):
     """This project inside one Locust process."""
 
     def __init__(self, environment: Environment, runner: Runner) -> None:
-        self._environment = environment
+        super().__init__(environment)
         self._runner = runner
         self._clock = Clock()
-        self.model: str | None = None
-        """The model of the current run, as users ask for it."""
-        self.headers: dict[str, str] = {}
-        """What every request of the current run carries: the key, and ``--header``."""
-        self.streaming = True
-        self.extra_body: dict[str, Any] = {}
-        self.quality: Check | None = None
+        self.host_from_page = False
+        """The host was typed on a web page: no secret is sent to it."""
         self._agent: WorkerAgent | None = None
         if isinstance(runner, WorkerRunner | LocalRunner):
             self._agent = WorkerAgent(runner, self._builders, self._connect, self._observe)
-        self._view: LiveView | None = None
         self.live: LiveRun | None = None
         """What is known of the run while it goes on; ``None`` on a worker."""
         self.outputs: Outputs | None = None
@@ -156,8 +146,7 @@ class Plugin:
         refuse_what_cannot_be_measured(options, load_workload(options.workload))
         target_url(self._environment)
         proxy_here(options.proxy)
-        if not isinstance(self._runner, MasterRunner):
-            request_headers(options.api_key_env, options.headers, basic_auth_env=options.basic_auth_env)
+        self._read_headers(options)
         return options
 
     def test_start(self) -> None:
@@ -226,7 +215,9 @@ class Plugin:
         host = target_url(self._environment)
         key_here = self._read_headers(options)
         facts = wait_for_server(host, self.headers, options)
-        run, manifest = set_up_run(self._environment, options, host, facts, self._clock)
+        run, manifest = set_up_run(
+            self._environment, options, host, facts, self._clock, without_secrets=self.host_from_page
+        )
         self._take_over(run)
         refuse_what_cannot_be_measured(options, load_workload(options.workload))
         for warning in leaving_warning(options):
@@ -234,7 +225,12 @@ class Plugin:
         from llm_locust.plugin.workload_setup import settle_workload  # asks the server: not for a process of load alone
 
         run, manifest.workload = settle_workload(
-            run, options, self._users(), self.headers, lambda: connect(run, self._clock)
+            run,
+            options,
+            self._users(),
+            self.headers,
+            lambda: connect(run, self._clock),
+            shared_prompts=any(stage.prompts_from is not None for stage in stages),
         )
         check_one_of_each(run, self._builders().values(), facts, self._clock, key_here=key_here)
         from llm_locust.plugin.server_telemetry import ServerTelemetry  # reads pages: not for a process of load alone
@@ -279,6 +275,8 @@ class Plugin:
                 raise
             self.headers = {}
             return False
+        if self.host_from_page:
+            refuse_secrets_for(target_url(self._environment), self.headers, options.headers)
         return not isinstance(self._runner, MasterRunner) or any(map(names_a_secret, self.headers))
 
     def _ready_again(self, host: str, options: RunOptions) -> None:
@@ -306,7 +304,7 @@ class Plugin:
             self._fail(controller.error, code)
             return
         view.over(controller.manifest.state_reason)
-        code, table = merge(controller.folder)
+        code, table = merge(controller.folder, html=self._options().html)
         self._verdict += table
         if controller.error is not None:
             self._verdict += f"The run ended early: {controller.error}\n"
@@ -371,30 +369,6 @@ class Plugin:
         if self.live is not None:
             self.live.stopping("now")
         controller.cancel(reason)
-
-    # --- what the agent asks ---------------------------------------------------------------------------------------
-
-    def _users(self) -> list[LLMUser]:
-        return [user(self._environment) for user in llm_users(self._environment)]
-
-    def _builders(self) -> dict[str, RequestBuilder]:
-        return {user.__name__: user(self._environment) for user in llm_users(self._environment)}
-
-    def _connect(self, run: RunSpec, clock: Clock) -> StreamClient:
-        self._take_over(run)
-        self.headers = request_headers(run.api_key_env, run.headers, basic_auth_env=run.basic_auth_env)
-        return connect(run, clock, keep_text=any(builder.checks for builder in self._builders().values()))
-
-    def _take_over(self, run: RunSpec) -> None:
-        """What users ask for while they make requests."""
-        self.model, self.streaming, self.extra_body = run.model, run.streaming, run.extra_body
-        self.quality = None if run.quality is None else make_check(run.quality)
-
-    def _observe(self, record: RequestRecord, reply: Reply | None, builder: RequestBuilder) -> None:
-        assert isinstance(builder, LLMUser)
-        report_request(self._environment, record, reply, builder)
-        if self._view is not None:  # a local run: its rows are not shipped
-            self._view.on_record(record)
 
     # --- facts -----------------------------------------------------------------------------------------------------
 

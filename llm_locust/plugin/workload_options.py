@@ -18,7 +18,7 @@ from llm_locust.workload.mix_file import read_mix, sampling_value
 AUTO, SERVER, ESTIMATE = "auto", "server", "estimate"
 """Words for ``--tokenizer``; anything else is a file."""
 _OF_ONE_SOURCE = ("prompts", "input_tokens", "shared_prefix", "sessions", "workload_kind")
-_KINDS = ("synthetic", "representative")
+KINDS = ("synthetic", "representative")
 _LIMIT = "limit"
 
 
@@ -45,8 +45,8 @@ def read_workload_options(namespace: Namespace, trace: TraceReplay | None, seed:
     """
     prompts = given(namespace, "prompts")
     kind: Any = given(namespace, "workload_kind")
-    if kind is not None and kind not in _KINDS:
-        raise UsageError(f"--workload-kind {kind!r}: one of {', '.join(_KINDS)}")
+    if kind is not None and kind not in KINDS:
+        raise UsageError(f"--workload-kind {kind!r}: one of {', '.join(KINDS)}")
     if kind == "representative" and prompts is None:
         raise UsageError("--workload-kind representative: made-up prompts are not; give your users' own with --prompts")
     if given(namespace, "output_tokens") is not None and given(namespace, "max_tokens") not in (None, "128"):
@@ -69,12 +69,17 @@ def read_workload_options(namespace: Namespace, trace: TraceReplay | None, seed:
     if mix is not None:
         for name in _OF_ONE_SOURCE:
             if given(namespace, name) is not None:
-                raise UsageError(f"{flag_of(name)} is for one source; with --mix, each slice of {mix} has its own")
+                raise UsageError(
+                    f"{flag_of(name)} is for one source; with --mix, each slice of {mix} has its own: write it there"
+                )
         path = str(Path(mix).resolve())
         spec = msgspec.structs.replace(spec, mix_file=path, mix=read_mix(path, spec))
     tokenizer = given(namespace, "tokenizer") or AUTO
     if tokenizer not in (AUTO, SERVER, ESTIMATE) and not Path(tokenizer).is_file():
-        raise UsageError(f"--tokenizer {tokenizer}: neither {AUTO}, {SERVER} nor {ESTIMATE}, and no such file")
+        raise UsageError(
+            f"--tokenizer {tokenizer}: neither {AUTO}, {SERVER} nor {ESTIMATE}, and no such file; "
+            "give one of the three, or the path of a tokenizer.json"
+        )
     return {
         "workload": spec,
         "tokenizer": tokenizer,

@@ -61,6 +61,8 @@ def settle_workload(
     builders: Sequence[LLMUser],
     headers: Mapping[str, str],
     connect: Callable[[], StreamClient],
+    *,
+    shared_prompts: bool,
 ) -> Settled:
     """The run with its prompts' lengths true for the server, and the facts about them.
 
@@ -70,6 +72,7 @@ def settle_workload(
         builders: one of each user class; lengths are counted for the first one's requests.
         headers: sent along, as the key is.
         connect: makes a client for the one request that a tokenizer file may need.
+        shared_prompts: whether stages of the run send the same prompts.
 
     Raises:
         UsageError: the tokenizer that was asked for cannot be used, or a prompt is longer than the server's context.
@@ -90,12 +93,16 @@ def settle_workload(
             spec = msgspec.structs.replace(spec, tokens=counting.rule(load_workload(spec)))
         workload = load_workload(spec)
         facts = msgspec.structs.replace(workload.facts, notes=list(workload.facts.notes))
+        for note in facts.notes:
+            say(f"WARNING: {note}")
         if needs_counting(spec):
             facts.tokens_counted_by = spec.tokens.counted_by
             facts.longest_off_share = counting.worst_off(workload)
             _tell_lengths(spec.tokens, facts)
         facts.sampling = sampling_of(builders, workload)
-        facts.cache_state = cache_state(facts, reused=options.reuse_prompts, reset=run.reset_prefix_cache)
+        facts.cache_state = cache_state(
+            facts, reused=options.reuse_prompts, shared=shared_prompts, reset=run.reset_prefix_cache
+        )
         limit = ServerFacts(probe, run.model, metrics=False).plain().get("context_limit_tokens")
         if isinstance(limit, int):
             _check_context(workload, facts, limit, counting)
@@ -174,7 +181,10 @@ class _Counting:
             return ServerTokenizer(self._probe)
         except CannotCount as why:
             if self._asked == SERVER:
-                raise UsageError(f"--tokenizer server: {self._run.host} cannot count tokens: {why}") from None
+                raise UsageError(
+                    f"--tokenizer server: {self._run.host} cannot count tokens: {why}; "
+                    "give --tokenizer estimate, or the path of a tokenizer.json"
+                ) from None
             self.why_not = str(why)
             return None
 
@@ -247,10 +257,12 @@ def _check_context(workload: Workload, facts: WorkloadFacts, limit: int, countin
     say(f"WARNING: prompt {found.place}: {found.sentence}")
 
 
-def cache_state(facts: WorkloadFacts, *, reused: bool, reset: bool) -> str:
+def cache_state(facts: WorkloadFacts, *, reused: bool, shared: bool, reset: bool) -> str:
     """What the server's prefix cache meets, as a record says it."""
     if reused:
         prompts = "every stage and round measures with the same prompts (--reuse-prompts)"
+    elif shared:
+        prompts = "stages that are compared measure with the same prompts, one after the other"
     elif facts.prompts is not None:
         prompts = f"{facts.prompts:,} prompts, again from the first when they are used up"
     else:

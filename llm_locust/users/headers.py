@@ -26,7 +26,8 @@ def api_key(variable: str | None = None, environment: Mapping[str, str] = os.env
         key = environment.get(variable)
         if not key:
             raise UsageError(
-                f"--api-key-env {variable}: that environment variable is not set, or empty, on this machine"
+                f"--api-key-env {variable}: that environment variable is not set, or empty, on this machine: "
+                "set it where this process starts"
             )
         return key
     return next((key for name in API_KEY_VARIABLES if (key := environment.get(name))), None)
@@ -97,10 +98,33 @@ def request_headers(
         if value.startswith(FROM_ENVIRONMENT):
             variable = value.removeprefix(FROM_ENVIRONMENT)
             if not environment.get(variable):
-                raise UsageError(f"--header {name}: the environment variable {variable} is not set on this machine")
+                raise UsageError(
+                    f"--header {name}: the environment variable {variable} is not set on this machine: "
+                    "set it where this process starts"
+                )
             value = environment[variable]
         found[name] = value
     return found
+
+
+def refuse_secrets_for(host: str, headers: Mapping[str, str], given: Sequence[tuple[str, str]]) -> None:
+    """For a host that nobody named on the command line.
+
+    Args:
+        host: as it was typed on a web page.
+        headers: what this process sends, as :func:`request_headers` made them.
+        given: as :func:`parse_headers` returned them; a value from the environment is a secret, whatever its name.
+
+    Raises:
+        UsageError: a secret would be sent to it.
+    """
+    secret = next((name for name in headers if names_a_secret(name)), None)
+    secret = secret or next((name for name, value in given if value.startswith(FROM_ENVIRONMENT)), None)
+    if secret is not None:
+        raise UsageError(
+            f"--host {host}: {secret} of this machine's environment is not sent to a host that was typed on a web page: "
+            "start Locust with that --host, or with --web-trusted"
+        )
 
 
 def refuse_two_credentials(
@@ -128,7 +152,8 @@ def _credentials(variable: str, environment: Mapping[str, str]) -> str:
     found = environment.get(variable)
     if not found:
         raise UsageError(
-            f"--basic-auth-env {variable}: that environment variable is not set, or empty, on this machine"
+            f"--basic-auth-env {variable}: that environment variable is not set, or empty, on this machine: "
+            "set it where this process starts"
         )
     _check_credentials(found, variable)
     return found
@@ -136,4 +161,4 @@ def _credentials(variable: str, environment: Mapping[str, str]) -> str:
 
 def _check_credentials(text: str, variable: str) -> None:
     if ":" not in text or not text.isprintable():
-        raise UsageError(f"the environment variable {variable} does not hold user:password, on one line")
+        raise UsageError(f"the environment variable {variable} does not hold user:password, on one line: set it so")

@@ -139,13 +139,18 @@ def set_headers(response: Response) -> Response:
 
 
 def cross_site_reason() -> str | None:
-    """Why this request may not change anything, or ``None`` if it may: it must be JSON, sent by one of our own pages.
+    """Why this request may not change anything, or ``None`` if it may: it must be JSON, sent by one of our own pages."""
+    if request.mimetype != "application/json":
+        return f"the content type must be application/json, not {request.mimetype or 'none'}"
+    return other_site()
+
+
+def other_site() -> str | None:
+    """Which page of another site has sent this request, or ``None``: it came from a page of this very UI, or from none.
 
     A browser says where a request comes from and no page can make it say otherwise: ``Sec-Fetch-Site`` where the
     connection is trusted, ``Origin`` on every POST. With neither it is no browser, so no page of another site either.
     """
-    if request.mimetype != "application/json":
-        return f"the content type must be application/json, not {request.mimetype or 'none'}"
     site = request.headers.get("Sec-Fetch-Site")
     if site is not None:
         return None if site == "same-origin" else f"sent by a page of another site (Sec-Fetch-Site: {site[:40]})"

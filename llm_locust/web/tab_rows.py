@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import msgspec
+
 from llm_locust.analysis.words import counts, number, percent
 from llm_locust.live.snapshot import LATENCIES, GeneratorView, GroupView, Snapshot, Spread, StageView
 from llm_locust.records.text import one_line
@@ -17,6 +19,8 @@ DASH = "–"
 MOST_ROWS = 500
 """In the browser's table, as Locust bounds its own; the CSV has them all."""
 LONGEST_CELL = 160
+_NARROW = "\u00a0/ "
+"""Between two figures of a cell: a line breaks after the stroke, not before it."""
 
 
 class TabColumn(NamedTuple):
@@ -31,7 +35,7 @@ def table_rows(run: Snapshot) -> list[dict[str, str]]:
     """The table, newest stages whole and the oldest without their slices where it would be too long for a browser."""
     rows: list[dict[str, str]] = []
     for stage in reversed(run.stages):
-        groups: list[GroupView | None] = [*stage.groups] or [None]
+        groups = told_apart(stage.groups)
         room = MOST_ROWS - len(rows)
         if room <= 0:
             break
@@ -40,11 +44,21 @@ def table_rows(run: Snapshot) -> list[dict[str, str]]:
     return rows
 
 
+def told_apart(groups: list[GroupView]) -> list[GroupView | None]:
+    """The groups that say something of their own: with one slice or one user class alone, it is everybody, by its name."""
+    slices = {group.slice for group in groups} - {None}
+    users = {group.user for group in groups} - {None}
+    kept = [
+        group for group in groups if (group.slice is None or len(slices) > 1) and (group.user is None or len(users) > 1)
+    ]
+    only = {name: found.pop() for name, found in (("slice", slices), ("user", users)) if len(found) == 1}
+    return [msgspec.structs.replace(group, **only) for group in kept] or [None]
+
+
 def csv_rows(run: Snapshot) -> Iterator[list[Cell]]:
     """The header, then every row with every figure."""
-    yield [name for name, _ in _OF_STAGE + _OF_GROUP] + [
-        f"{latency}_{figure}" for latency in LATENCIES for figure in _OF_SPREAD
-    ]
+    of_spread = [f"{latency}_{figure}" for latency in LATENCIES for figure in _OF_SPREAD]
+    yield [*(name for name, _ in _OF_STAGE), *(name for name, _ in _OF_GROUP), *of_spread]
     for stage in run.stages:
         groups: list[GroupView | None] = [*stage.groups] or [None]
         for group in groups:
@@ -72,7 +86,7 @@ def _percentiles(latency: str) -> Callable[[StageView, GroupView | None], str]:
         spread = None if group is None else group.latencies.get(latency)
         if spread is None or spread.count == 0:
             return DASH
-        return " / ".join(_shown(number(value, 3)) for value in (spread.p50, spread.p95, spread.p99))
+        return _NARROW.join(_shown(number(value, 3)) for value in (spread.p50, spread.p95, spread.p99))
 
     return cell
 
@@ -88,7 +102,8 @@ def state_words(stage: StageView) -> str:
         return stage.result
     if stage.interrupted is not None:
         return f"{stage.phase}: {one_line(stage.interrupted, 80)}"
-    return stage.phase if stage.left_s is None else f"{stage.phase}, {stage.left_s:.0f} s left"
+    left = 0 if stage.left_s is None or stage.phase == "preparing" else round(stage.left_s)
+    return f"{stage.phase}, {left} s left" if left else stage.phase
 
 
 def generator_words(generator: GeneratorView) -> str:
@@ -112,13 +127,13 @@ COLUMNS: tuple[TabColumn, ...] = (
     TabColumn("user_class", "User class", _user_class),
     TabColumn("state", "State", lambda stage, group: state_words(stage)),
     TabColumn("measured", "Measured", _figure(lambda group: str(group.measured))),
-    TabColumn("goodput", "Goodput (req/s)", _figure(lambda group: number(group.goodput_rps, 3))),
+    TabColumn("goodput", "Good req/s", _figure(lambda group: number(group.goodput_rps, 3))),
     TabColumn("attained", "Attained", _figure(lambda group: percent(group.attainment))),
-    TabColumn("ttft", "TTFT P50 / P95 / P99 (ms)", _percentiles("ttft")),
-    TabColumn("tpot", "TPOT P50 / P95 / P99 (ms)", _percentiles("tpot")),
-    TabColumn("itl", "ITL P50 / P95 / P99 (ms)", _percentiles("itl")),
-    TabColumn("e2e", "E2E P50 / P95 / P99 (ms)", _percentiles("e2e")),
-    TabColumn("client_wait", "Client wait P50 / P95 / P99 (ms)", _percentiles("client_wait")),
+    TabColumn("ttft", "TTFT ms: P50 / P95 / P99", _percentiles("ttft")),
+    TabColumn("tpot", "TPOT ms: P50 / P95 / P99", _percentiles("tpot")),
+    TabColumn("itl", "ITL ms: P50 / P95 / P99", _percentiles("itl")),
+    TabColumn("e2e", "E2E ms: P50 / P95 / P99", _percentiles("e2e")),
+    TabColumn("client_wait", "Client wait ms: P50 / P95 / P99", _percentiles("client_wait")),
     TabColumn("outcomes", "Outcomes", _figure(lambda group: counts(group.outcomes))),
     TabColumn("generator", "Load generator", lambda stage, group: _shown(generator_words(stage.generator))),
 )

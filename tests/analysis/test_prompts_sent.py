@@ -48,6 +48,12 @@ def test_the_digest_is_that_of_the_workload_whatever_the_order_of_the_rows() -> 
     assert requests_sha256(rows(), np.array([True, True, False])) == workload_digest([(0, "a"), (1, "b")])
 
 
+def test_two_stages_that_sent_the_same_requests_have_the_same_digest() -> None:
+    later = rows(index=pd.array([40, 42, 45], dtype="Int64"))
+    assert requests_sha256(later, ALL) == requests_sha256(rows(), ALL)
+    assert requests_sha256(rows(prompt_sha256=["b", "a", "a"]), ALL) != requests_sha256(rows(), ALL)
+
+
 def test_a_request_of_unknown_content_leaves_no_digest() -> None:
     assert requests_sha256(rows(prompt_sha256=["a", None, "a"]), ALL) is None
     assert requests_sha256(rows(), np.zeros(3, np.bool_)) is None

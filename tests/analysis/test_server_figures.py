@@ -158,6 +158,12 @@ def test_kv_usage_is_a_share_of_blocks_and_the_fullest_engine_counts() -> None:
     assert found.kv_cache_mean_pct == pytest.approx(50)  # of 0.2, 0.6 and 0.7
 
 
+def test_the_kv_peak_of_a_stage_is_that_of_its_window_and_not_of_the_run() -> None:
+    # The window is from 100 to 110 s; the stages before and after it filled the cache.
+    found = server_figures(series(lambda t: {"kv_usage_max": 0.07 if 100 <= t < 110 else 0.99}), WINDOW)
+    assert found.kv_cache_peak_pct == pytest.approx(7)
+
+
 def test_hit_rate() -> None:
     found = server_figures(series(lambda t: {"prefix_cache_queries": 100 * t, "prefix_cache_hits": 25 * t}), WINDOW)
     assert found.prefix_cache_hit_rate == 0.25
@@ -288,3 +294,26 @@ def test_latencies_stand_side_by_side() -> None:
         "P95 side by side, not added up: TTFT at the client -, TTFT in the server -, server queue - (unverified mapping)"
     )
     assert between(BucketPercentile(value_ms=None, low_ms=7_680_000, high_ms="inf", n=3)) == "over 7680000 ms"
+
+
+# --- an address that stops answering ---------------------------------------------------------------------------------
+
+
+def test_an_address_that_died_in_the_window_is_named_with_when_and_why() -> None:
+    alive = series(lambda t: {"running": 2})
+    dying = [s for s in series(lambda t: {"running": 2}, "b") if s.at_ns < 104 * NS_PER_S]
+    dead = [failed(at, "connection refused", "b") for at in (104.5, 105.5, 108.5, 110.5, 111.5)]
+    found = server_figures([*alive, *dying, *dead], WINDOW)
+    assert found.stopped == ["b stopped answering; its last page came at 3.5 of 10 s: connection refused"]
+    assert found.failed_scrapes == 3
+
+
+def test_one_that_was_dead_before_the_window_did_not_answer_in_it() -> None:
+    dead = [sample(95, "b", running=1), *(failed(at, "HTTP 502", "b") for at in (99, 101, 109))]
+    assert server_figures(dead, WINDOW).stopped == ["b did not answer in the window: HTTP 502"]
+
+
+@pytest.mark.parametrize("missed", [[103.5], [109.5], [103.5, 104.5]])
+def test_pages_that_were_missed_are_no_death(missed: list[float]) -> None:
+    read = [s for s in series(lambda t: {"running": 2}) if s.at_ns / NS_PER_S not in missed]
+    assert server_figures([*read, *(failed(at, "timeout") for at in missed)], WINDOW).stopped == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_locust.analysis.words import counts, number, percent
+from llm_locust.analysis.words import counts, number, percent, round_mark, with_round
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,8 @@ def test_numbers_have_four_digits_and_whole_parts_in_full(value: float | str | N
 
 def test_counts_name_the_commonest_first() -> None:
     assert counts({"timeout": 1, "ok": 80, "empty": 1}) == "80 ok, 1 empty, 1 timeout"
+
+
+def test_people_count_rounds_from_1_and_the_first_needs_no_name() -> None:
+    assert [with_round("2 req/s", k) for k in range(3)] == ["2 req/s", "2 req/s, round 2", "2 req/s, round 3"]
+    assert [round_mark(k) for k in range(3)] == [None, "r2", "r3"]

@@ -97,23 +97,6 @@ def test_the_web_form_starts_edits_stops_and_starts_again_with_a_run_folder_each
     assert len(re.findall(r"^Report: ", stdout, re.MULTILINE)) == 2
 
 
-def test_the_web_form_knows_our_options_and_a_wrong_value_is_named(locust: Locust, simulator: Simulator) -> None:
-    server = simulator(slots=8, decode_ms=20)
-    ui = WebUI(locust, "--host", server.base_url)
-    page = requests.get(ui.url, timeout=10).text
-    assert "max_in_flight" in page
-    ui.start(2, max_in_flight="none")
-    ui.until_stopped()
-    ui.start(2, max_in_flight="", max_tokens="4", slo="ttft=2000")
-    ui.until_requests(3)
-    ui.stop()
-    ui.until_stopped()
-    _, stderr = ui.quit()
-    assert "--max-in-flight 'none': must be a whole number" in stderr
-    (folder,) = (locust.home / "runs").iterdir()
-    assert '"ttft": 2000.0' in (folder / "manifest.json").read_text()
-
-
 def test_a_ladder_started_from_the_web_form_ends_by_itself_and_can_be_started_again(
     locust: Locust, simulator: Simulator
 ) -> None:

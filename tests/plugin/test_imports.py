@@ -17,6 +17,13 @@ def test_a_locustfile_loads_no_pandas_and_no_scipy() -> None:
     loaded = loaded_by("from llm_locust import OpenAIChatUser, StageShape")
     assert "llm_locust.dispatch" in loaded
     assert not {"pandas", "scipy", "prometheus_client"} & loaded
+    assert not {name for name in loaded if name.startswith("llm_locust.web")}
+
+
+def test_pages_load_no_pandas_and_no_scipy_into_the_process_that_makes_load() -> None:
+    loaded = loaded_by("import locust, llm_locust.web.wiring")
+    assert "llm_locust.web.live_page" in loaded
+    assert not {"pandas", "scipy", "matplotlib"} & loaded
 
 
 @pytest.mark.parametrize("module", ["llm_locust", "llm_locust.cli", "llm_locust.cli.merge", "llm_locust.report.run"])

@@ -10,7 +10,8 @@ from locust.env import Environment
 from locust.stats import RequestStats
 
 from llm_locust.analysis.derived import add_durations
-from llm_locust.plugin.locust_stats import _log_many, _tpot_ms
+from llm_locust.live.request import tpot_ms
+from llm_locust.plugin.locust_stats import _log_many
 from llm_locust.records import COLUMNS, STRING_COLUMNS, Outcome, RequestRecord
 
 MS = 1_000_000
@@ -47,7 +48,7 @@ def test_tpot_is_the_one_that_a_run_is_judged_by(case: str) -> None:
     frame = pd.DataFrame([{name: getattr(row, name) for name in COLUMNS}]).astype(types)
     judged = float(add_durations(frame)["tpot_ms"].iloc[0])
     assert (None if math.isnan(judged) else judged) == expected
-    assert _tpot_ms(row) == expected
+    assert tpot_ms(row) == expected
 
 
 def test_logging_many_gaps_at_once_equals_logging_them_one_by_one() -> None:

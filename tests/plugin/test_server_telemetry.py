@@ -10,7 +10,7 @@ import pytest
 
 from llm_locust.plugin.options import read_options
 from llm_locust.plugin.server_telemetry import ServerTelemetry
-from llm_locust.records import Clock, Manifest, RunFolder, UsageError, WorkloadFacts
+from llm_locust.records import NS_PER_S, Clock, Manifest, RunFolder, UsageError, WorkloadFacts
 from llm_locust.records.server_sample import decode_server_rows
 from tests.telemetry.server import Answer, Pages, http, models, serving
 
@@ -164,7 +164,7 @@ def test_a_run_that_was_never_begun_is_abandoned_without_a_word(tmp_path: Path) 
     ("given", "says"),
     [
         ({"metrics": ["off", "host"]}, "--metrics off reads no page at all"),
-        ({"metrics": ["9400"]}, "--metrics '9400': an address with http://, host or off"),
+        ({"metrics": ["9400"]}, "--metrics '9400': write an address with http://, host or off"),
         ({"metrics_interval": "0.01"}, "--metrics-interval 0.01: at least 0.1 s"),
         ({"metrics_map": "missing.toml"}, "mapping file missing.toml: No such file"),
     ],
@@ -179,3 +179,25 @@ def test_a_short_stage_is_read_more_often_unless_told_otherwise() -> None:
     assert read_options(Namespace(stage_time="4")).metrics_interval_s == 0.2
     assert read_options(Namespace(stage_time="1")).metrics_interval_s == 0.1
     assert read_options(Namespace(stage_time="4", metrics_interval="2")).metrics_interval_s == 2.0
+
+
+def test_the_clock_of_a_sampler_is_measured_by_its_pages_and_noted(tmp_path: Path) -> None:
+    clock, ahead_ns = Clock(), 7200 * NS_PER_S
+
+    def page() -> bytes:
+        seconds = (clock.now_ns() + ahead_ns) / NS_PER_S
+        return http(
+            200,
+            f'llm_locust_telemetry_info{{session="s1",run_id=""}} 1.0\nllm_locust_telemetry_clock_seconds {seconds!r}\n'
+            'llm_locust_process_resident_memory_bytes{pid="7"} 4096.0\n'.encode(),
+        )
+
+    noted = manifest()
+    with serving(VLLM) as server, serving({"/metrics": page}) as sampler:
+        options = read_options(Namespace(metrics=["host", f"{sampler.url}/metrics"]))
+        run_through(ServerTelemetry(server.url, KEY, options, "m", clock), noted, tmp_path)
+    assert set(noted.telemetry_clocks) == {"s1"}
+    seen = noted.telemetry_clocks["s1"]
+    # Pages hold floating point numbers: half a microsecond at this date, and rounding the midpoint another nanosecond.
+    assert abs(seen.offset_ns - ahead_ns) <= seen.uncertainty_ns + 1_000
+    assert 0 < seen.uncertainty_ns < NS_PER_S

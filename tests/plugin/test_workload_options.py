@@ -86,8 +86,13 @@ def test_prompts_are_each_stages_own_unless_they_are_to_be_reused() -> None:
 def test_the_state_of_the_cache_is_said() -> None:
     endless = WorkloadFacts(name="n", kind="synthetic", source="s", sha256="")
     finite = WorkloadFacts(name="n", kind="synthetic", source="s", sha256="", prompts=1200)
-    assert cache_state(endless, reused=False, reset=True).startswith(
+    assert cache_state(endless, reused=False, shared=False, reset=True).startswith(
         "every stage and round has prompts of its own; prefix cache emptied before every stage"
     )
-    assert cache_state(finite, reused=False, reset=False).startswith("1,200 prompts, again from the first")
-    assert "the same prompts (--reuse-prompts)" in cache_state(finite, reused=True, reset=False)
+    assert cache_state(finite, reused=False, shared=False, reset=False).startswith(
+        "1,200 prompts, again from the first"
+    )
+    assert "the same prompts (--reuse-prompts)" in cache_state(finite, reused=True, shared=True, reset=False)
+    assert cache_state(endless, reused=False, shared=True, reset=False).startswith(
+        "stages that are compared measure with the same prompts"
+    )

@@ -45,7 +45,10 @@ def merge_again(folder: RunFolder) -> Merged:
             env={**os.environ, "COLUMNS": "120", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"},
         )
     except subprocess.TimeoutExpired:
-        raise UsageError(f"the merge took longer than {LONGEST_S / 60:g} minutes and was given up") from None
+        raise UsageError(
+            f"the merge took longer than {LONGEST_S / 60:g} minutes and was given up; "
+            "run llm-locust merge on a command line"
+        ) from None
     return Merged(done.returncode, done.stdout)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -19,6 +18,7 @@ from llm_locust.records.facts import (
     template,
     wrong_facts,
 )
+from llm_locust.records.whole_file import write_whole
 from llm_locust.web.workbench.forms import FIELDS, text_of, value_of
 from llm_locust.web.workbench.typed import Fields, Refused
 
@@ -71,10 +71,8 @@ def write_facts(folder: RunFolder, typed: Mapping[str, Any]) -> dict[str, Any]:
     fields.check()
     text = template(values)
     parse_facts(text, folder.facts.name)
-    temporary = folder.facts.with_name(folder.facts.name + ".tmp")
     try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, folder.facts)
+        write_whole(folder.facts, text)
     except OSError as error:
         raise Refused({"request": f"{folder.facts} cannot be written: {error.strerror}"}) from None
     return {"known": len(values), "of": len(FACT_NAMES), "file": str(folder.facts), **known_facts(folder, manifest)}
