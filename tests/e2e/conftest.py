@@ -86,6 +86,8 @@ class Locust:
 
     home: Path
     started: list[subprocess.Popen[str]] = field(default_factory=list)
+    html: bool = False
+    """Whether report.html is drawn at the end: some seconds of processor time, and few tests look at it."""
 
     def start(
         self, *arguments: str, files: str = f"{CHAT},{LADDER}", env: dict[str, str] | None = None
@@ -94,7 +96,7 @@ class Locust:
         process = subprocess.Popen(
             command,
             cwd=self.home,
-            env=clean_environment() | (env or {}),
+            env=clean_environment() | ({} if self.html else {"LOCUST_LLM_NO_HTML": "true"}) | (env or {}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -60,6 +60,7 @@ def test_a_run_is_started_watched_drained_and_read_from_the_browser(locust: Locu
     with running(slots=16, decode_ms=20) as server:
         port = free_port()
         arguments = ["--web-port", str(port), "--web-base-path", BASE, *processes(1)]
+        locust.html = True
         process = locust.start(*arguments, files=f"{CHAT},{LADDER}")
         until(lambda: listens(port), "Locust's web UI listens")
         ui = Visit(browser, f"http://127.0.0.1:{port}{BASE}/", viewport={"width": 1400, "height": 900})
