@@ -87,7 +87,7 @@ def compare_runs(runs: Sequence[RunData], allowed: Sequence[str] = ()) -> Compar
                 started_at=run.manifest.started_at,
                 host=run.manifest.host,
                 model=run.manifest.model,
-                state=run.manifest.state,
+                state=run.summary.state,
             )
             for place, run in enumerate(runs)
         ],
@@ -135,7 +135,10 @@ def _line_up(of_runs: list[dict[_Key, Point]], common: list[_Key]) -> tuple[list
             f"{_label(at)}: {', '.join(point.name for point in found.values()) or 'none'}"
             for at, found in enumerate(of_runs)
         )
-        raise UsageError(f"the runs have no point in common, and not as many in each to line them up by place: {has}")
+        raise UsageError(
+            f"the runs have no point in common, and not as many in each to line them up by place: {has}; "
+            "compare runs of the same rates or concurrencies"
+        )
     return [list(of) for of in zip(*(found.values() for found in of_runs), strict=True)], []
 
 
@@ -316,7 +319,7 @@ def _limitations(runs: Sequence[RunData], settings: Sequence[SettingDifference])
     if any(setting.name == "output_token_source" for setting in settings):
         found.append("Output tokens were counted by different things: TPOT and token rates are not of one kind.")
     found += _cached_before(runs)
-    cut = [_label(place) for place, run in enumerate(runs) if run.manifest.state != "complete"]
+    cut = [_label(place) for place, run in enumerate(runs) if run.summary.state != "complete"]
     if cut:
         found.append(f"{', '.join(cut)} did not run to the end.")
     return found

@@ -88,6 +88,7 @@ def evidence_record(
         )
     stated_cold = known.pop("cold_share", None)
     retest_when = [*RETEST_WHEN, *known.pop("retest_when", [])]
+    stated_quality = known.pop("quality_precondition", None)
     location = known.pop("evidence_location", f"{manifest.run_id}/")
     run = _stage_manifest(manifest, stage)
     closed = stage.mode == "closed"
@@ -123,6 +124,7 @@ def evidence_record(
         output_tokens_sources=stage.token_sources | ({"missing": uncounted} if uncounted else {}),
         cold_share=stage.cold.share if stage.cold is not None else stated_cold,
         success_criterion=_success(manifest),
+        quality_precondition=_quality(manifest, stated_quality),
         warmup_requests=stage.warmup_requests,
         measured_requests=stage.measured,
         test_minutes=None if run.end_ns is None else (run.end_ns - run.start_ns) / NS_PER_S / 60,
@@ -212,7 +214,14 @@ def evidence_record(
 def _success(manifest: Manifest) -> str:
     if manifest.transcribed is not None:
         return f"what {manifest.transcribed.tool} counted as a success"
-    return f"a finish reason, output and no error within {manifest.deadline_s:g} s"
+    left = f"; a client that leaves as planned ({manifest.cancel}) is a failure" if manifest.cancel is not None else ""
+    return f"a finish reason, output and no error within {manifest.deadline_s:g} s{left}"
+
+
+def _quality(manifest: Manifest, stated: str | None) -> str | None:
+    """What a person says was checked, and what the run itself checked; the count of failures is a figure of its own."""
+    checked = f"replies were checked in the run by {manifest.quality}" if manifest.quality is not None else None
+    return "; ".join(filter(None, (stated, checked))) or None
 
 
 def _telemetry(stage: StageSummary) -> StageTelemetry:

@@ -20,7 +20,7 @@ from llm_locust.analysis.spans import littles_law, span_series
 from llm_locust.analysis.trend import span_means, trend
 from llm_locust.analysis.verdict import NOT_JUDGED
 from llm_locust.arrivals import is_steady
-from llm_locust.records import NS_PER_S, PLANNED_LEAVING, UNATTEMPTED, Outcome, StageManifest
+from llm_locust.records import NS_PER_S, UNATTEMPTED, Outcome, StageManifest, left_as_planned
 from llm_locust.records.summary import ErrorCount, InFlightTrend, StageSummary
 
 SHOWN_ERRORS = 5
@@ -75,7 +75,7 @@ def summarise_stage(
         cooldown_requests=int((rows["phase"] == "cooldown").sum()),
         dispatched=int(rows["dispatched_ns"].notna().to_numpy()[part].sum()),
         sent=sent,
-        planned_leavings=int(mask(rows["error"].str.startswith(PLANNED_LEAVING))[part].sum()),
+        planned_leavings=_planned_leavings(rows[part]),
         errors=common_errors(rows, part),
         seconds_method=window.method if window else None,
         achieved_rate_rps=per_second(sent, seconds),
@@ -170,6 +170,11 @@ def common_errors(rows: pd.DataFrame, part: Bools) -> list[ErrorCount]:
         )
         for row in groups.to_dict("records")
     ]
+
+
+def _planned_leavings(rows: pd.DataFrame) -> int:
+    cancelled = rows["error"][mask(rows["outcome"] == Outcome.CANCELLED)]
+    return sum(left_as_planned(Outcome.CANCELLED, error) for error in cancelled.dropna())
 
 
 def _share_over_zero(column: pd.Series[int]) -> float | None:

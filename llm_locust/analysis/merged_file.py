@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from llm_locust.analysis.derived import DERIVED_COLUMNS, DERIVED_STRING_COLUMNS
 from llm_locust.analysis.gaps import GAPS_AT, GAPS_N, Us, gap_texts, picked_gaps
 from llm_locust.analysis.raw_files import Progress, Step
 from llm_locust.records import COLUMNS, STRING_COLUMNS, UsageError
+from llm_locust.records.whole_file import whole_file
 
 MERGED_COLUMNS: tuple[str, ...] = (*COLUMNS, *DERIVED_COLUMNS)
 """The header of ``requests.csv``: the record, times on the master's clock, then the derived columns."""
@@ -30,18 +30,16 @@ ROWS_AT_ONCE = 5_000
 
 def write_merged(path: Path, rows: pd.DataFrame, gaps_us: Us, progress: Progress = lambda _: None) -> None:
     """Write the merged table atomically: a reader sees the old file or the new one."""
-    temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("w", encoding="utf-8", newline="") as file:
-        file.write(",".join(MERGED_COLUMNS) + "\n")
+    with whole_file(path) as file:
+        file.write((",".join(MERGED_COLUMNS) + "\n").encode())
         for start in range(0, len(rows), ROWS_AT_ONCE):
             part = rows.iloc[start : start + ROWS_AT_ONCE]
             columns = [_cells(part, name, gaps_us) for name in MERGED_COLUMNS]
             # Only texts can need quotes, so the csv module need not look at every character of the gaps: half the time.
-            file.write("\n".join(map(",".join, zip(*columns, strict=True))))
-            file.write("\n")
+            file.write("\n".join(map(",".join, zip(*columns, strict=True))).encode())
+            file.write(b"\n")
             done = start + len(part)
             progress(Step(f"writing {path.name}", done, done / len(rows)))
-    os.replace(temporary, path)
 
 
 def _cells(part: pd.DataFrame, name: str, gaps_us: Us) -> list[str]:

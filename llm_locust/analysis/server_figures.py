@@ -96,6 +96,7 @@ def server_figures(
         verified=bool(read) and all(sample.verified is True for sample in read),
         samples=sum(sample.error is None for sample in inside),
         failed_scrapes=sum(sample.error is not None for sample in inside),
+        stopped=[said for target in targets if (said := _stopped(target, start_ns, end_ns)) is not None],
         counters_from_ns=min((samples[0].at_ns for samples in around), default=None),
         counters_to_ns=max((samples[-1].at_ns for samples in around), default=None),
         resets=sum(sum(target.resets) for target in targets),
@@ -158,6 +159,22 @@ def _target(name: str, samples: list[ServerSample], start_ns: int, end_ns: int) 
     around = read[first : last + 1] if first is not None and last is not None else []
     resets = [_started_over(a, b) for a, b in pairwise(around)]
     return _Target(name, read, failed, around, why_not, resets, _mixed(name, around, resets))
+
+
+def _stopped(target: _Target, start_ns: int, end_ns: int) -> str | None:
+    """That an address answered no more at the end of the window, nor when it was asked next; ``None`` when it did."""
+    ending = [sample for sample in target.failed if start_ns <= sample.at_ns < end_ns]
+    begun = [sample.at_ns for sample in target.read if sample.at_ns < end_ns]
+    if not ending or (begun and begun[-1] > ending[-1].at_ns):
+        return None
+    later = sorted((s for s in (*target.read, *target.failed) if s.at_ns >= end_ns), key=lambda sample: sample.at_ns)
+    if later and later[0].error is None:  # one page that was missed
+        return None
+    first = next(sample for sample in ending if not begun or sample.at_ns > begun[-1])
+    if not begun or begun[-1] < start_ns:
+        return f"{target.name} did not answer in the window: {first.error}"
+    into, of = (begun[-1] - start_ns) / NS_PER_S, (end_ns - start_ns) / NS_PER_S
+    return f"{target.name} stopped answering; its last page came at {number(into)} of {number(of)} s: {first.error}"
 
 
 def _started_over(before: ServerSample, after: ServerSample) -> bool:
@@ -269,7 +286,8 @@ class _Found:
 
     def kv_peak(self) -> float:
         """Of the fullest engine, x 100."""
-        return max(float(series.values.max()) for series in self._each("kv_usage_max")) * 100
+        each = (series.within(self._seconds).values for series in self._each("kv_usage_max"))
+        return max(float(values.max()) for values in each) * 100
 
     def kv_mean(self) -> float:
         """Of all engines, x 100; a target with more engines weighs more."""

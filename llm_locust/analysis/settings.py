@@ -60,7 +60,7 @@ WITHOUT_MEANING = frozenset(
         "run_dir", "metrics", "metrics_interval", "metrics_map", "ready_timeout", "dry_run", "price_per_hour",
         "price_input", "price_output", "max_requests", "max_output_tokens", "max_minutes", "max_failures", "stop_on_fail",
         "require_rate", "require_pass", "api_key_env", "basic_auth_env", "ca_file", "max_stages", "resolution", "rounds",
-        "prometheus_port", "prometheus_host", "json_lines",
+        "prometheus_port", "prometheus_host", "json_lines", "no_html",
     }
 )  # fmt: skip
 """Options that change no figure of a stage that ran to its end."""

@@ -38,6 +38,19 @@ def percent(share: float | None, *, up: bool = False) -> str:
     return f"{cut / 100:g} %"
 
 
+def with_round(label: str, round_: int) -> str:
+    """A stage's label, with its round if it is a repetition: ``2 req/s, round 2``.
+
+    People count rounds from 1. In files the first is 0: the fields ``round``, names of records, test ids.
+    """
+    return f"{label}, round {round_ + 1}" if round_ else label
+
+
+def round_mark(round_: int) -> str | None:
+    """The same where there is little room: ``r2``; ``None`` for the first."""
+    return f"r{round_ + 1}" if round_ else None
+
+
 def counts(of: dict[str, int]) -> str:
     """``20 rejected, 10 timeout``, the commonest first."""
     return ", ".join(f"{count} {name}" for name, count in sorted(of.items(), key=lambda item: (-item[1], item[0])))

@@ -33,7 +33,7 @@ def parse_process(text: str) -> Process:
             if not equals or not key:
                 raise UsageError(f"{item!r}: write PARAMETER=NUMBER, as in {kind.form}")
             if key in values:
-                raise UsageError(f"{key} is given twice")
+                raise UsageError(f"{key} is given twice; give it once")
             values[key] = kind.parameter(key).read(number)
         return kind.bind(values)
     except UsageError as error:

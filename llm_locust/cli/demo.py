@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,8 @@ from pathlib import Path
 
 import click
 
-from llm_locust.cli.paths import bundled
+from llm_locust.bundled_files import bundled
+from llm_locust.ports import free_port
 from llm_locust.records import UsageError
 
 BOOT_S = 60
@@ -63,9 +63,7 @@ def serving(arguments: Sequence[str]) -> Iterator[str]:
     Raises:
         UsageError: it does not come up (what it said is on the terminal).
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     server = subprocess.Popen(
         [sys.executable, "-m", "llm_locust", *arguments, "--port", str(port)],
@@ -110,7 +108,7 @@ def command(engine: str, workers: int, run_dir: str) -> None:
     files = f"{bundled('locustfiles') / 'chat.py'},{bundled('shapes') / 'rate_ladder.py'}"
     with serving(ladder.serve) as url, tempfile.TemporaryDirectory(prefix="llm-locust-demo-") as folder:
         run = [sys.executable, "-m", "locust", "-f", files, "--headless", "--only-summary", "--loglevel", "WARNING"]
-        port = str(_free_port())
+        port = str(free_port())
         run += ["--processes", str(workers), "--master-bind-port", port, "--master-port", port, "--host", url]
         run += [*ladder.options(Path(folder)), "--run-dir", run_dir]
         click.echo(f"$ {' '.join(run[1:])}", err=True)
@@ -122,9 +120,3 @@ def command(engine: str, workers: int, run_dir: str) -> None:
         click.echo("A stage could not be judged, most likely because this machine was busy; locust exits with 4 then.")
         code = 0  # it was a demonstration, and it has shown that too
     sys.exit(code)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

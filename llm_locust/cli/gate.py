@@ -75,9 +75,9 @@ def command(
         sys.exit(_release([run, *map(Path, more)], asked, envelope, price_per_hour, junit, markdown))
     for option, given in (("--envelope", envelope), ("--price-per-hour", price_per_hour)):
         if given is not None:
-            raise UsageError(f"{option} goes with --release")
+            raise UsageError(f"{option} goes with --release; add that, or leave {option} out")
     if not gates and more and Path(more[0]).is_dir():
-        raise UsageError(f"{more[0]}: several runs go with --release; without it name one")
+        raise UsageError(f"{more[0]}: several runs go with --release; without it, name one")
     sys.exit(_gate(run, asked, gates, more, junit, markdown))
 
 

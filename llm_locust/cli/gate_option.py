@@ -36,5 +36,5 @@ def given_gates(gates: Sequence[str], more: Sequence[str]) -> list[GateSpec] | N
         UsageError: arguments that follow no ``--gate``, or what is no gate.
     """
     if more and not gates:
-        raise UsageError(f"unexpected argument {more[0]!r}: gates follow --gate")
+        raise UsageError(f"unexpected argument {more[0]!r}: gates follow --gate: write --gate before it")
     return parse_gates([*gates, *more]) if gates else None

@@ -125,5 +125,8 @@ def _ask(
     probe = Probe(host, request_headers(api_key_env, parse_headers(headers)), ca_file=ca_file, insecure=insecure)
     facts = ServerFacts(probe, model).plain()
     if not facts:
-        raise UsageError(f"--host {probe.base_url}: no page of it says anything about an engine; is it running there?")
+        raise UsageError(
+            f"--host {probe.base_url}: no page of it says anything about an engine; is it running there? "
+            "Check the address, or give the numbers by --config"
+        )
     return engine_caches(facts) or [EngineCache(engine=facts.get("engine"), version=facts.get("engine_version"))]

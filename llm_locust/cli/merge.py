@@ -30,8 +30,17 @@ from llm_locust.report.progress import shown_progress
     type=click.Path(path_type=Path),
     help="What llm-locust telemetry wrote on the machine under test: its memory, GPUs and processes. Repeatable.",
 )
+@click.option(
+    "--metrics-map",
+    metavar="FILE.toml",
+    type=click.Path(path_type=Path),
+    help="Read the metrics pages that the run kept (raw_metrics/) once more by this mapping. It is kept as "
+    "RUN/metrics-map.toml, for every later merge and report.",
+)
 @click.option("--no-html", is_flag=True, help="Leave out report.html and the data of its charts (charts/*.csv).")
-def command(run: Path, others: tuple[Path, ...], telemetry: tuple[Path, ...], no_html: bool) -> None:
+def command(
+    run: Path, others: tuple[Path, ...], telemetry: tuple[Path, ...], metrics_map: Path | None, no_html: bool
+) -> None:
     """Merge the raw files of the run folder RUN, judge every stage and write requests.csv, summary.json and the reports.
 
     It can be repeated at any time; the raw files stay as they are. What a person knows of the server may be added in
@@ -45,6 +54,6 @@ def command(run: Path, others: tuple[Path, ...], telemetry: tuple[Path, ...], no
                  4 a stage is invalid or undetermined, or arrivals were lost
     """
     with shown_progress() as progress:
-        reported = merge_run(run, others, progress, telemetry, html=not no_html)
+        reported = merge_run(run, others, progress, telemetry, html=not no_html, metrics_map=metrics_map)
     print_reported(reported, Console())
     sys.exit(exit_code(reported.summary))

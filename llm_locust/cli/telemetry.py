@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from llm_locust.cli.seconds_option import a_length
 from llm_locust.records import UsageError
 
 
@@ -22,10 +23,13 @@ from llm_locust.records import UsageError
     help="Where to write. Until the end the samples are in FILE.json.partial, which merge reads too.",
 )
 @click.option(
-    "--duration", type=float, metavar="S", help="Seconds.  [default: until the process ends, SIGTERM or Ctrl-C]"
+    "--duration",
+    callback=a_length,
+    metavar="S",
+    help="How long (90, 90s, 5m).  [default: until the process ends, SIGTERM or Ctrl-C]",
 )
 @click.option(
-    "--interval", type=float, default=1.0, show_default=True, metavar="S", help="Seconds between two samples."
+    "--interval", callback=a_length, default="1", show_default=True, metavar="S", help="Seconds between two samples."
 )
 @click.option("--run-id", metavar="ID", help="The run that it is taken for; it stands in the file.")
 @click.option("--gpus", metavar="0,1,...", help="Indices of the GPUs that the server uses.  [default: all]")
@@ -92,5 +96,5 @@ def _indices(text: str) -> frozenset[int]:
     except ValueError:
         raise UsageError(f"--gpus {text!r}: give the indices of GPUs, for example 0,1") from None
     if min(found) < 0:
-        raise UsageError(f"--gpus {text!r}: the first GPU is 0")
+        raise UsageError(f"--gpus {text!r}: the first GPU is 0; write indices of at least 0")
     return found

@@ -13,6 +13,7 @@ from rich.text import Text
 from llm_locust.analysis.trace_figures import LengthFigures, TraceFigures, trace_figures
 from llm_locust.analysis.words import number, percent
 from llm_locust.arrivals.traces import FORMATS, Replay, read_trace, replay
+from llm_locust.cli.seconds_option import a_place
 from llm_locust.cli.trace_plot import bar_lines, check_picture, draw
 from llm_locust.report.inert import LONGEST_NAME, one_line
 from llm_locust.report.quantities import count, duration
@@ -27,8 +28,10 @@ _FORMAT_LIST = "\b\nFormats:\n" + "\n".join(f"  {of.name:<9} {of.about}" for of 
 @click.option(
     "--format", "format_name", type=click.Choice(list(FORMATS)), help="Default: as the file's first line suggests."
 )
-@click.option("--from", "from_s", type=float, metavar="S", help="Start of a slice, in seconds from the first row.")
-@click.option("--to", "to_s", type=float, metavar="S", help="End of the slice.")
+@click.option(
+    "--from", "from_s", callback=a_place, metavar="S", help="Start of a slice, from the first row on (90, 90s, 5m)."
+)
+@click.option("--to", "to_s", callback=a_place, metavar="S", help="End of the slice.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON, without a plot.")
 @click.option(
     "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw arrivals into FILE.png or FILE.svg."

@@ -58,7 +58,7 @@ def check_picture(path: Path) -> None:
         UsageError: the file name has another ending, its folder is not there, or matplotlib is not installed.
     """
     if path.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"--plot {path}: the name ends with {' or '.join(SUFFIXES)}")
+        raise UsageError(f"--plot {path}: the name ends with {' or '.join(SUFFIXES)}; give it that ending")
     if not path.parent.is_dir():
         raise UsageError(f"--plot {path}: there is no folder {path.parent}")
     try:

@@ -40,7 +40,7 @@ def export(arguments: tuple[str, ...]) -> None:
     workload = load_workload(spec)
     count = given.count or workload.facts.prompts
     if count is None:
-        raise UsageError("--count is missing: these prompts have no end, so how many?")
+        raise UsageError("--count is missing: these prompts have no end, so how many? Give --count N")
     written = 0
     try:
         with Path(given.out).open("wb") as out:

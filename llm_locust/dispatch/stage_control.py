@@ -249,7 +249,7 @@ class StageControl:
     def _watch(self) -> None:
         cancelled = window_told = reason_told = False
         give_up_ns: int | None = None
-        while set(self._done) < {client for client, worker in self._workers.items() if not worker.lost}:
+        while self._unfinished() or self._window_goes_on():
             now = self._clock.now_ns()
             self._look_for_a_reason_to_stop()
             if self._stop_reason is not None and not reason_told:
@@ -274,6 +274,15 @@ class StageControl:
         if self.record.arrivals_end_ns is None:
             self.record.arrivals_end_ns = self._clock.now_ns()
         self.record.end_ns = self._clock.now_ns()
+
+    def _unfinished(self) -> bool:
+        """Whether a worker that is not lost has not said that it is done."""
+        return set(self._done) < {client for client, worker in self._workers.items() if not worker.lost}
+
+    def _window_goes_on(self) -> bool:
+        """Every request may have ended before the window does: what the server shows until then belongs to it."""
+        end = self.record.window_end_ns
+        return end is not None and self._stop_reason is None and self._clock.now_ns() < end and bool(self._done)
 
     def _look_for_a_reason_to_stop(self) -> None:
         if self._stop_reason is not None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from llm_locust.cli.paths import bundled
+from llm_locust.bundled_files import bundled
 from llm_locust.matrix.config import Load, MatrixConfig, Prompts
 from llm_locust.matrix.scenarios import Scenario, Unit, Variant
 from llm_locust.records import parse_slo

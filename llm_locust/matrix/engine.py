@@ -130,13 +130,6 @@ def answers(url: str, path: str) -> bool:
         connection.close()
 
 
-def free_port() -> int:
-    """A port that nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def taken(host: str, port: int) -> bool:
     """Somebody listens there already."""
     with socket.socket() as probe:

@@ -22,6 +22,7 @@ import psutil
 
 from llm_locust.matrix.config import MatrixConfig
 from llm_locust.records import UsageError
+from llm_locust.records.whole_file import write_whole_json
 
 STATE = "state.json"
 ORPHAN_S = 10.0
@@ -127,10 +128,7 @@ class Ledger:
     def save(self) -> None:
         """Write it down."""
         with self._lock:
-            path = self.folder / STATE
-            temporary = path.with_name(path.name + ".tmp")
-            temporary.write_bytes(msgspec.json.format(msgspec.json.encode(self.state), indent=2) + b"\n")
-            os.replace(temporary, path)
+            write_whole_json(self.folder / STATE, self.state)
 
     def begin(self, unit: str) -> None:
         """A run begins."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from llm_locust.matrix.config import SMOKE, MatrixConfig, placeholders
 from llm_locust.matrix.scenarios import Unit, Variant, scenarios, units, variants
 from llm_locust.records import UsageError
 from llm_locust.records.facts import FactValue, read_facts
+from llm_locust.records.whole_file import write_whole
 from llm_locust.report.inert import escape
 from llm_locust.report.markdown_pieces import bullets, table
 
@@ -114,11 +114,9 @@ def url_of(config: MatrixConfig, variant: Variant, port: int) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write atomically, into a folder that is made."""
+    """Write whole, into a folder that is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
+    write_whole(path, text)
 
 
 def _facts_path(config: MatrixConfig, variant: Variant, files: Files) -> Path | None:

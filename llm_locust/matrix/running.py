@@ -26,6 +26,7 @@ from llm_locust.matrix.plan_files import facts_of, url_of, write_plan, write_tex
 from llm_locust.matrix.results import Results, read_results
 from llm_locust.matrix.results_files import write_results
 from llm_locust.matrix.scenarios import Unit, Variant, units, variants
+from llm_locust.ports import free_port
 from llm_locust.records import Manifest, RunFolder, UsageError
 from llm_locust.records.text import one_line
 
@@ -189,7 +190,7 @@ class _Going:
                 raise NotUp(f"{url}{engine.health} does not answer with 200")
             yield _Serving(url, (), None)
             return
-        port = engine.port if engine.port and not self._smoke else engines.free_port()
+        port = engine.port if engine.port and not self._smoke else free_port()
         host = "127.0.0.1" if self._smoke else engine.host
         if engines.taken(host, port):
             raise NotUp(f"port {port} of {host} is taken: end what listens there, or choose another engine.port")
@@ -216,7 +217,7 @@ class _Going:
         if self._smoke or not self._config.engine.telemetry:
             yield ()
             return
-        port = engines.free_port()
+        port = free_port()
         url = f"http://127.0.0.1:{port}"
         output = place / f"telemetry-{engine.pid}.json"
         words = ["llm-locust", "telemetry", "--pid", str(engine.pid), "--output", str(output), "--port", str(port)]

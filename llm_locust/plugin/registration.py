@@ -15,6 +15,7 @@ from llm_locust.plugin.judging import output_width
 from llm_locust.plugin.locust_stats import llm_request
 from llm_locust.plugin.options import add_options, bind_to_loopback
 from llm_locust.plugin.outputs import start_outputs
+from llm_locust.plugin.taken_ports import refuse_taken_ports
 from llm_locust.plugin.wiring import USAGE_EXIT, Plugin
 from llm_locust.records import UsageError
 
@@ -26,6 +27,7 @@ def register() -> None:
     def on_parser(parser: LocustArgumentParser, **_: object) -> None:
         add_options(parser)
         bind_to_loopback(parser)
+        refuse_taken_ports(parser)
 
     @events.init.add_listener
     def on_init(environment: Environment, runner: Runner, web_ui: WebUI | None = None, **_: object) -> None:

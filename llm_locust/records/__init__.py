@@ -2,6 +2,7 @@
 
 from llm_locust.records.clock import Clock
 from llm_locust.records.errors import UsageError
+from llm_locust.records.leaving import leaving_text, left_as_planned
 from llm_locust.records.manifest import (
     SCHEMA_VERSION,
     ClockSample,
@@ -12,7 +13,7 @@ from llm_locust.records.manifest import (
     Transcribed,
     WorkloadFacts,
 )
-from llm_locust.records.outcomes import PLANNED_LEAVING, UNATTEMPTED, Outcome
+from llm_locust.records.outcomes import UNATTEMPTED, Outcome
 from llm_locust.records.plan import PLAN_COLUMNS, PLAN_STRING_COLUMNS, PlanRow, encode_plan_rows, plan_header_line
 from llm_locust.records.prices import Prices
 from llm_locust.records.request import COLUMNS, STRING_COLUMNS, RequestRecord, encode_rows, header_line
@@ -23,7 +24,6 @@ from llm_locust.records.stage import NS_PER_S, StageSpec
 __all__ = [
     "COLUMNS",
     "NS_PER_S",
-    "PLANNED_LEAVING",
     "PLAN_COLUMNS",
     "PLAN_STRING_COLUMNS",
     "SCHEMA_VERSION",
@@ -49,6 +49,8 @@ __all__ = [
     "encode_rows",
     "format_slo",
     "header_line",
+    "leaving_text",
+    "left_as_planned",
     "parse_slo",
     "plan_header_line",
 ]

@@ -7,7 +7,6 @@ JSON Schema out of the types and descriptions here.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,6 +18,7 @@ from llm_locust.records.evidence import Amount, Count, Grade, Latency, Number, R
 from llm_locust.records.facts import FactValue
 from llm_locust.records.stage import ArrivalMode
 from llm_locust.records.summary import FailingDimension, Result, WhenSet
+from llm_locust.records.whole_file import write_whole_json
 
 ENVELOPE_VERSION = "1.0"
 
@@ -183,9 +183,7 @@ class Envelope(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     def save(self, path: Path) -> None:
         """Write atomically: a reader sees the old envelope or the new one, never half of one."""
-        temporary = path.with_name(path.name + ".tmp")
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
-        os.replace(temporary, path)
+        write_whole_json(path, self)
 
     @staticmethod
     def load(path: Path) -> Envelope:

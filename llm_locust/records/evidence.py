@@ -8,7 +8,6 @@ Schema out of the types and descriptions here.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -19,6 +18,7 @@ from llm_locust.records.errors import UsageError
 from llm_locust.records.manifest import SCHEMA_VERSION
 from llm_locust.records.stage import ArrivalMode
 from llm_locust.records.summary import FailingDimension, Figure, Strength, WhenSet
+from llm_locust.records.whole_file import write_whole_json
 
 Grade = Literal["performance", "partial", "protocol-only", "transcribed"]
 
@@ -165,7 +165,9 @@ class EvidenceRecord(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     cache_state: Annotated[Text, says("state of the prefix cache at the start: cold, warmed by what")] = None
     sampling: Annotated[Text, says("sampling parameters")] = None
     success_criterion: Annotated[Text, says("what made a request ok")] = None
-    quality_precondition: Annotated[Text, says("how answer quality was checked beforehand; null: it was not")] = None
+    quality_precondition: Annotated[
+        Text, says("how answer quality was checked, beforehand or in the run; null: it was not")
+    ] = None
     warmup_requests: Annotated[Count, says("requests before the window, not measured")] = None
     measured_requests: Annotated[Count, says("requests that the figures are made of, failures included")] = None
     test_minutes: Annotated[Amount, says("from the start of the warm-up to the end of the drain")] = None
@@ -271,9 +273,7 @@ class EvidenceRecord(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     def save(self, path: Path) -> None:
         """Write atomically: a reader sees the old record or the new one, never half of one."""
-        temporary = path.with_name(path.name + ".tmp")
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
-        os.replace(temporary, path)
+        write_whole_json(path, self)
 
     @staticmethod
     def load(path: Path) -> EvidenceRecord:

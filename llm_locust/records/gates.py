@@ -153,7 +153,10 @@ def parse_gate(text: str) -> GateSpec:
         raise UsageError(f"gate {text.strip()!r}: {name} is held by {allowed}")
     slice_ = match["slice"]
     if slice_ is not None and name in OF_THE_SERVER:
-        raise UsageError(f"gate {text.strip()!r}: {name} is a figure of the whole server, no slice has one of its own")
+        raise UsageError(
+            f"gate {text.strip()!r}: {name} is a figure of the whole server, no slice has one of its own; "
+            "write it without the slice"
+        )
     limit = _limit(text.strip(), figure, match["limit"].strip())
     return GateSpec(slice=slice_, name=name, relation=relation, limit=limit)
 
@@ -248,7 +251,7 @@ def read_gate_file(path: Path) -> list[GateSpec]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UsageError(f"gate file {path}: there is no such file") from None
+        raise UsageError(f"gate file {path}: there is no such file; give the path of a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise UsageError(f"gate file {path}: {error}") from None
     unknown = sorted(content.keys() - {"gates", "slices"})

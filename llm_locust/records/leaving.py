@@ -6,9 +6,32 @@ import math
 
 import msgspec
 
+from llm_locust.records.durations import parse_seconds
 from llm_locust.records.errors import UsageError
+from llm_locust.records.outcomes import Outcome
 
 _FORM = "write share=SHARE and either after=SECONDS or tokens=N, for example share=0.1,after=2s or share=0.1,tokens=20"
+
+
+_LEFT = "left as --cancel planned"
+
+
+def leaving_text(after: str) -> str:
+    """The error text of a row whose user left as planned, ``after`` so many seconds or output events.
+
+    A column of its own would be empty in nearly every row of nearly every run; :func:`left_as_planned` reads it back.
+    """
+    return f"{_LEFT}, after {after}"
+
+
+def left_as_planned(outcome: Outcome | str, error: str | None) -> bool:
+    """Whether a row's user left because the plan said so: no other ``cancelled`` row, and no failure, is meant so.
+
+    Args:
+        outcome: The row's outcome; a server whose error happens to read alike is told by it.
+        error: The row's error text.
+    """
+    return outcome == Outcome.CANCELLED and error is not None and error.startswith(_LEFT)
 
 
 class Leaving(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +71,7 @@ def parse_leaving(text: str) -> Leaving:
     if share > 1:
         raise UsageError(f"--cancel share={given['share']}: a share is at most 1")
     if "after" in given:
-        return Leaving(share=share, after_s=_number("after", given["after"].removesuffix("s").strip()))
+        return Leaving(share=share, after_s=parse_seconds(given["after"], "--cancel after"))
     tokens = _number("tokens", given["tokens"])
     if tokens != int(tokens):
         raise UsageError(f"--cancel tokens={given['tokens']}: a whole number of output events")

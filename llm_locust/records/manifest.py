@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,6 +9,7 @@ import msgspec
 
 from llm_locust.records.errors import UsageError
 from llm_locust.records.stage import StageSpec
+from llm_locust.records.whole_file import write_whole_json
 
 SCHEMA_VERSION = "1.1"
 
@@ -122,6 +122,18 @@ class Requirements(msgspec.Struct, frozen=True, kw_only=True):
     """Every stage must pass."""
 
 
+class MasterProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """The process that makes a run, told apart from any other that may come to have its id."""
+
+    pid: int
+    started_s: float
+    """Unix seconds, by the wall clock of its system."""
+    boot_id: str | None = None
+    """Names the boot of its machine; ``None`` where the system has no such name."""
+    pid_namespace: int | None = None
+    """Within which the id means anything; ``None`` where the system has none."""
+
+
 class Manifest(msgspec.Struct, kw_only=True):
     """``manifest.json`` of a run folder."""
 
@@ -132,6 +144,8 @@ class Manifest(msgspec.Struct, kw_only=True):
     started_at: str
     """ISO 8601, UTC."""
     ended_at: str | None = None
+    master: MasterProcess | None = None
+    """Who was to note the end of the run; ``None`` where no process of ours made it."""
     host: str
     """The base URL of the target, without credentials."""
     model: str | None = None
@@ -171,6 +185,8 @@ class Manifest(msgspec.Struct, kw_only=True):
     """Addresses of the metrics pages that were read, without credentials."""
     metrics_interval_s: float | None = None
     """Seconds between two readings; ``None`` when none were made."""
+    telemetry_clocks: dict[str, ClockSample] = {}
+    """The clocks of samplers (``llm-locust telemetry --port``) whose pages were read, against the master's, by session."""
     ollama: dict[str, Any] = {}
     """What Ollama's ``/api/ps`` said of the model: ``start`` and ``end``, each with its ``size`` and ``size_vram``."""
     requirements: Requirements = msgspec.field(default_factory=lambda: Requirements())
@@ -181,9 +197,7 @@ class Manifest(msgspec.Struct, kw_only=True):
 
     def save(self, path: Path) -> None:
         """Write atomically: a reader sees the old manifest or the new one, never half of one."""
-        temporary = path.with_name(path.name + ".tmp")
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
-        os.replace(temporary, path)
+        write_whole_json(path, self)
 
     @staticmethod
     def load(path: Path) -> Manifest:

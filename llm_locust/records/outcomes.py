@@ -46,8 +46,5 @@ class Outcome(enum.StrEnum):
     """Planned or issued without a terminal row: its worker died. Written by the merge, never by a worker."""
 
 
-PLANNED_LEAVING = "left as --cancel planned"
-"""How the error text of a ``cancelled`` row begins where the plan itself said that its user would leave."""
-
 UNATTEMPTED = frozenset({Outcome.NOT_SENT, Outcome.LOST})
 """``planned = attempted + not_sent + lost``: every outcome but these two was attempted."""

@@ -126,6 +126,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The server's certificate is not verified."""
     proxy: str | None = None
     """``http://host:port`` of the proxy that all requests go through; ``None`` for none."""
+    without_secrets: bool = False
+    """The host was typed on a web page: a process that would send it a key refuses to."""
 
 
 def request_id(run_id: str, index: int) -> str:

@@ -62,6 +62,11 @@ class RunFolder:
         return self.path / "raw_metrics"
 
     @property
+    def metrics_map(self) -> Path:
+        """``metrics-map.toml``: a mapping that came after the run, to read those pages by; there when somebody gave one."""
+        return self.path / "metrics-map.toml"
+
+    @property
     def merged(self) -> Path:
         """``requests.csv``: merged, on the master's clock, with derived columns."""
         return self.path / "requests.csv"

@@ -48,6 +48,8 @@ class ServerFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Pages read inside the window, all targets together."""
     failed_scrapes: int = 0
     """Pages asked for inside the window that did not come or could not be read."""
+    stopped: list[str] = []
+    """Addresses that stopped answering inside the window, or never did, each as a sentence with the reason."""
     counters_from_ns: int | None = None
     """The last sample before the window, from which counters are taken; of several targets the earliest."""
     counters_to_ns: int | None = None

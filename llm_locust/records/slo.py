@@ -31,7 +31,7 @@ def parse_slo(text: str | None) -> dict[str, float]:
                 f"{QUALITY}, for example --slo ttft=500,tpot=100,e2e=3000"
             )
         if name in limits:
-            raise UsageError(f"--slo names {name} twice: {limits[name]:g} and {value}")
+            raise UsageError(f"--slo names {name} twice: {limits[name]:g} and {value}; keep one")
         try:
             limit = float(value)
         except ValueError:

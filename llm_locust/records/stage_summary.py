@@ -91,6 +91,8 @@ class GeneratorHealth(msgspec.Struct, frozen=True, kw_only=True):
     dispatched_share: float | None = None
     dispatch_lag_p99_ms: float | None = None
     lag_bound_ms: float
+    late_dispatch: str | None = None
+    """How many arrivals were dispatched later than the bound, when that voids the stage; one of ``reasons`` then."""
     first_coalesced_share: float | None = None
     clock_uncertainty_ms: float | None = None
     """The largest of the stage's workers."""
@@ -229,7 +231,7 @@ class StageSummary(BatchFigures, kw_only=True):
     output_lengths: LengthFigures | None = None
     """Output limits against what was generated: short of the limit is where the model ended by itself."""
     requests_sha256: str | None = None
-    """Digest of the measured requests' contents in index order."""
+    """Digest of the measured requests' contents in index order: the same for stages that sent the same requests."""
     slices: list[SliceSummary] = []
     """Each slice of the workload alone, by name; empty when the workload has none."""
 

@@ -7,7 +7,6 @@ Units are in the names. ``None`` means not measured (or not applicable), never 0
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Literal
 
@@ -41,6 +40,7 @@ from llm_locust.records.stage_summary import (
     StageVerdict,
     Strength,
 )
+from llm_locust.records.whole_file import write_whole_json
 
 __all__ = [
     "Agreement",
@@ -227,9 +227,7 @@ class RunSummary(msgspec.Struct, kw_only=True):
 
     def save(self, path: Path) -> None:
         """Write atomically: a reader sees the old summary or the new one, never half of one."""
-        temporary = path.with_name(path.name + ".tmp")
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
-        os.replace(temporary, path)
+        write_whole_json(path, self)
 
     @staticmethod
     def load(path: Path) -> RunSummary:

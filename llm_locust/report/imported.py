@@ -66,7 +66,7 @@ def _check_free(folder: RunFolder, sha256: str) -> None:
     if not folder.path.exists():
         return
     if not folder.path.is_dir():
-        raise UsageError(f"--out {folder.path}: it is a file")
+        raise UsageError(f"--out {folder.path}: it is a file; name a folder")
     if folder.manifest.exists():
         made_of = Manifest.load(folder.manifest).transcribed
         if made_of is None or made_of.sha256 != sha256:

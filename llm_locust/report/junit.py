@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 
 from llm_locust.analysis.gates import gate_name, gate_text
 from llm_locust.analysis.server_gates import value_text
+from llm_locust.analysis.words import with_round
 from llm_locust.records.summary import Gate, RunSummary, StageSummary
 from llm_locust.report.inert import LONGEST_NAME, LONGEST_SENTENCE, one_line
 
@@ -87,7 +88,7 @@ def _gate_case(suite: ET.Element, name: str, stage: StageSummary, gate: Gate) ->
 
 def stage_title(stage: StageSummary) -> str:
     """``open 2/s poisson``, with its round if it is a repetition."""
-    return f"{stage.label}, round {stage.round}" if stage.round else stage.label
+    return with_round(stage.label, stage.round)
 
 
 def _case(suite: ET.Element, class_name: str, name: str) -> ET.Element:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from llm_locust.analysis.words import number, percent
+from llm_locust.analysis.words import number, percent, round_mark
 from llm_locust.records.summary import RunSummary, StageSummary
 
 FEW_MARK = "*"
@@ -32,8 +32,7 @@ def offered(stage: StageSummary) -> str:
     rate = f"{number(stage.rate_rps)} conv./s" if stage.conversations else number(stage.rate_rps)
     what = f"C={stage.concurrency}" if stage.mode == "closed" else rate
     process = stage.arrivals if stage.arrivals not in (None, "poisson") else None
-    round_ = f"r{stage.round}" if stage.round else None
-    return " ".join(part for part in (what, process, stage.condition, round_) if part)
+    return " ".join(part for part in (what, process, stage.condition, round_mark(stage.round)) if part)
 
 
 def percentile_cell(stage: StageSummary, name: str) -> str:

@@ -8,7 +8,7 @@ from llm_locust.analysis.gates import gate_name
 from llm_locust.analysis.judgement import SYNTHETIC
 from llm_locust.analysis.server_gates import value_text
 from llm_locust.analysis.verdict import needs_words
-from llm_locust.analysis.words import NOT_MEASURED, counts, number, percent
+from llm_locust.analysis.words import NOT_MEASURED, counts, number, percent, with_round
 from llm_locust.records import format_slo
 from llm_locust.records.quality import QUALITY
 from llm_locust.records.summary import Figure, RunSummary, StageSummary
@@ -109,10 +109,9 @@ def _ladder(summary: RunSummary) -> str:
 
 def _stage(stage: StageSummary, synthetic: bool) -> list[str]:
     strength = f" ({stage.verdict.strength})" if stage.verdict.strength else ""
-    round_ = f", round {stage.round}" if stage.round else ""
     needs = needs_words(stage.verdict.requests_needed, stage.verdict.seconds_needed, stage.measured)
     return [
-        f"### {escape(stage.label)}{round_}: {stage.verdict.result}{strength}",
+        f"### {escape(with_round(stage.label, stage.round))}: {stage.verdict.result}{strength}",
         *([f"*{SYNTHETIC}*"] if synthetic else []),
         escape(stage.verdict.sentence, LONGEST_SENTENCE) + ".",
         *([escape(needs[0].upper() + needs[1:]) + "."] if needs else []),

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from llm_locust.analysis.words import NOT_MEASURED, number
+from llm_locust.analysis.words import NOT_MEASURED, number, round_mark
 from llm_locust.report import preview_sentences as sentences
 from llm_locust.report.inert import LONGEST_NAME, one_line
 from llm_locust.report.quantities import count
@@ -94,7 +94,7 @@ def _stages(preview: Preview) -> Table:
             table,
             (
                 str(stage.number),
-                stage.label + (f" r{stage.round}" if stage.round else ""),
+                " ".join(filter(None, (stage.label, round_mark(stage.round)))),
                 number(stage.warmup_s),
                 number(stage.window_s),
                 number(stage.cooldown_at_most_s),

@@ -15,6 +15,7 @@ from llm_locust.analysis.release import RecordFile, ReleasedRun, ReleaseVerdict,
 from llm_locust.records import Manifest, Requirements, RunFolder, UsageError
 from llm_locust.records.envelope import ENVELOPE_JSON, Envelope
 from llm_locust.records.summary import RunSummary
+from llm_locust.records.whole_file import write_whole
 from llm_locust.report.envelope_page import render_envelope
 
 
@@ -42,7 +43,10 @@ def _read(path: Path) -> ReleasedRun:
     manifest = Manifest.load(folder.manifest)
     summary = RunSummary.load(folder.summary)
     if summary.run_id != manifest.run_id:
-        raise UsageError(f"{path}: its manifest is of run {manifest.run_id}, its summary of {summary.run_id}")
+        raise UsageError(
+            f"{path}: its manifest is of run {manifest.run_id}, its summary of {summary.run_id}; "
+            f"run llm-locust merge {path}"
+        )
     files = {(stage.stage, stage.round): record_path(folder, stage.stage, stage.round) for stage in summary.stages}
     records = {of: _record(manifest.run_id, file) for of, file in files.items() if file.exists()}
     return ReleasedRun(manifest, summary, records)
@@ -86,7 +90,7 @@ def write_envelope(verdict: ReleaseVerdict, path: Path) -> list[str]:
     page, text = path.with_suffix(".md"), render_envelope(verdict.envelope)
     try:
         verdict.envelope.save(path)
-        page.write_text(text, encoding="utf-8")
+        write_whole(page, text)
     except OSError as error:
         raise UsageError(f"{error.filename or path} cannot be written: {error.strerror}") from None
     return [f"Envelope: {path}{f', in place of one that {before}' if before else ''}", f"To read: {page}"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +23,10 @@ from llm_locust.records import UNATTEMPTED, Manifest, Outcome, RunFolder, format
 from llm_locust.records.facts import Facts, combine, read_facts
 from llm_locust.records.gates import GateSpec, format_gate, parse_gate
 from llm_locust.records.summary import Reconciliation, RunSummary, WhenSet
+from llm_locust.records.whole_file import write_whole
 from llm_locust.report.markdown import render_markdown
+from llm_locust.report.pages_read_anew import keep_mapping
+from llm_locust.report.run_state import state_of
 from llm_locust.report.telemetry_files import RunSamples, read_samples
 from llm_locust.report.worksheet import worksheet_csv, worksheet_lines, worksheet_markdown
 
@@ -44,6 +46,7 @@ def merge_run(
     progress: Progress = lambda _: None,
     telemetry: Iterable[Path] = (),
     html: bool = False,
+    metrics_map: Path | None = None,
 ) -> Reported:
     """Merge the raw files of a run, judge it by the limits of its manifest and write everything anew.
 
@@ -53,12 +56,15 @@ def merge_run(
         progress: Told what is being done.
         telemetry: Files of ``llm-locust telemetry`` from the machine under test.
         html: Also write ``report.html`` and the data of its charts, which takes a second or two.
+        metrics_map: A mapping to read the metrics pages of the run by once more; it is kept in the folder.
 
     Raises:
-        UsageError: the folder is none, or its files do not fit together.
+        UsageError: the folder is none, its files do not fit together, or the mapping fits none of its pages.
     """
     folder = RunFolder(path)
     manifest, facts = _with_facts(folder)
+    if metrics_map is not None:
+        keep_mapping(folder, metrics_map)
     samples = read_samples(folder, manifest, telemetry)
     requests, issued = find_files(folder, others)
     plan = [folder.plan] if folder.plan.exists() else []
@@ -84,7 +90,7 @@ def merge_run(
     write_records(folder, manifest, summary, facts)
     _write_worksheet(folder, manifest, summary, facts)
     markdown = render_markdown(summary)
-    _write(folder.report_md, markdown)
+    write_whole(folder.report_md, markdown)
     page = _html(folder, manifest, summary, rows, merged.gaps_us, samples, markdown, progress) if html else None
     return Reported(summary, folder.report_md, page)
 
@@ -142,7 +148,7 @@ def report_run(
     summary.save(summary_path)
     _write_worksheet(folder, manifest, summary, facts, name)
     markdown = render_markdown(summary)
-    _write(report_path, markdown)
+    write_whole(report_path, markdown)
     page = _html(folder, manifest, summary, rows, gaps_us, samples, markdown, progress, name) if html else None
     return Reported(summary, report_path, page)
 
@@ -166,7 +172,7 @@ def _html(
 
 def _telemetry_read(folder: RunFolder, merged: RunSummary) -> list[Path]:
     """The files of ``llm-locust telemetry`` that the merge read, where they still are."""
-    own = {folder.plan.name, folder.server_csv.name, folder.devices_csv.name}
+    own = {folder.plan.name, folder.server_csv.name, folder.devices_csv.name, folder.metrics_map.name}
     sources = [Path(name) for name in merged.reconciliation.sources]
     return [path for path in sources if path.name not in own and path.suffix != ".csv" and path.exists()]
 
@@ -178,6 +184,7 @@ def _with_facts(folder: RunFolder) -> tuple[Manifest, Facts]:
         UsageError: there is no manifest, the facts file cannot be used, or it contradicts what the server said.
     """
     manifest = Manifest.load(folder.manifest)
+    manifest.state, manifest.state_reason = state_of(folder, manifest)
     facts = Facts(manifest.facts, folder.manifest.name)
     if folder.facts.exists():
         facts = read_facts(folder.facts).on_top_of(facts)
@@ -193,7 +200,7 @@ def _write_worksheet(folder: RunFolder, manifest: Manifest, summary: RunSummary,
         (folder.worksheet_csv, worksheet_csv(lines)),
         (folder.worksheet_md, worksheet_markdown(summary, lines)),
     ):
-        _write(path.with_name(f"{path.stem}{name}{path.suffix}"), text)
+        write_whole(path.with_name(f"{path.stem}{name}{path.suffix}"), text)
 
 
 def _digest(gates: Sequence[GateSpec]) -> str:
@@ -222,9 +229,3 @@ def _reconciliation(
         planned_by_row=merged.planned_by_row,
         workers_without_file=merged.without_file,
     )
-
-
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)

@@ -26,7 +26,7 @@ MOST_NAMED = 8
 
 
 def terminal_lines(stage: StageSummary) -> list[str]:
-    """Server and machine in three lines at most; nothing of what was not read."""
+    """Server and machine in three lines, and one for each address that stopped answering; nothing of what was not read."""
     found = []
     if stage.server is not None and says_anything(stage.server):
         mark = _unverified(stage.server)
@@ -34,6 +34,8 @@ def terminal_lines(stage: StageSummary) -> list[str]:
         found += [_side_by_side(stage, stage.server)]
     elif stage.server is not None:
         found += [f"server: {_why_nothing(stage.server)}"]
+    if stage.server is not None:
+        found += [f"server: {said}" for said in stage.server.stopped if f"server: {said}" not in found]
     if stage.device is not None:
         found += [f"machine: {'; '.join(_shortly(stage.device)) or 'no sample in the window'}"]
     return found
@@ -48,6 +50,7 @@ def server_lines(stage: StageSummary) -> list[str]:
     by = f" by the mapping {' and '.join(server.engines)}{f' ({mark})' if mark else ''}" if server.engines else ""
     failed = f"; {server.failed_scrapes} could not be read" if server.failed_scrapes else ""
     found = [f"{server.samples} pages of {', '.join(server.targets) or 'no address'} read in the window{by}{failed}"]
+    found += server.stopped
     if says_anything(server):
         found += [_load(server, in_full=True), _cache(server), _side_by_side(stage, server)]
     return [*found, *server.notes, *_why_not(server.reasons)]

@@ -11,6 +11,7 @@ from llm_locust.analysis.words import number
 from llm_locust.records import NS_PER_S, Manifest, RunFolder, UsageError
 from llm_locust.records.device_sample import DeviceSample, TelemetryFile, read_device_rows, read_telemetry_file
 from llm_locust.records.server_sample import ServerSample, decode_server_rows
+from llm_locust.report.pages_read_anew import read_anew
 from llm_locust.telemetry.devices.clock_offset import ClockOffset, clock_offset, on_master_clock
 
 SHOWN_NOTES = 5
@@ -51,11 +52,18 @@ def read_samples(folder: RunFolder, manifest: Manifest, telemetry: Iterable[Path
     if folder.devices_csv in files:
         devices = read_device_rows(folder.devices_csv)
     notes: list[str] = []
+    if folder.metrics_map.exists():
+        server, pages, title = read_anew(folder, server, folder.metrics_map)
+        files.append(folder.metrics_map)
+        notes.append(f"{pages} metrics pages were read anew after the run, by {folder.metrics_map.name} ({title})")
     started: list[int] = []
     for path in telemetry:
         found = read_telemetry_file(path)
         if found.run_id is not None and found.run_id != manifest.run_id:
-            raise UsageError(f"{path}: it was taken for the run {found.run_id}, but this one is {manifest.run_id}")
+            raise UsageError(
+                f"{path}: it was taken for the run {found.run_id}, but this one is {manifest.run_id}: "
+                "give the file of this run"
+            )
         offset = _offset(found, manifest)
         samples = on_master_clock(found.samples, offset.offset_ns)
         if found.process is not None:
@@ -73,6 +81,7 @@ def _offset(found: TelemetryFile, manifest: Manifest) -> ClockOffset:
         found.clock,
         master_anchor_ns=anchor if isinstance(anchor, int) else None,
         master_boot_id=boot if isinstance(boot, str) else None,
+        scraped=manifest.telemetry_clocks.get(found.session),
     )
 
 

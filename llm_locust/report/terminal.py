@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from llm_locust.analysis.verdict import needs_words
-from llm_locust.analysis.words import number
+from llm_locust.analysis.words import number, with_round
 from llm_locust.records import format_slo
 from llm_locust.records.summary import RunSummary, StageSummary
 from llm_locust.report.findings import finding_lines
@@ -38,7 +38,7 @@ def print_reported(reported: Reported, console: Console) -> None:
             console.print(Text(note), soft_wrap=False)
     for stage in summary.stages:
         strength = f" ({stage.verdict.strength})" if stage.verdict.strength else ""
-        line = Text(f"{one_line(stage.label, LONGEST_NAME)}: ")
+        line = Text(f"{one_line(with_round(stage.label, stage.round), LONGEST_NAME)}: ")
         line.append(f"{stage.verdict.result}{strength}", style=_STYLE.get(stage.verdict.result, ""))
         line.append(f" - {one_line(stage.verdict.sentence, LONGEST_SENTENCE)}")
         console.print(line)

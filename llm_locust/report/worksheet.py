@@ -11,7 +11,7 @@ from typing import NamedTuple
 from llm_locust.analysis.evidence import evidence_record
 from llm_locust.analysis.judgement import SYNTHETIC
 from llm_locust.analysis.points import point_summary, points
-from llm_locust.analysis.words import number
+from llm_locust.analysis.words import number, with_round
 from llm_locust.records import Manifest
 from llm_locust.records.facts import NO_FACTS, Facts
 from llm_locust.records.summary import PointSummary, RunSummary
@@ -42,7 +42,7 @@ def worksheet_lines(manifest: Manifest, summary: RunSummary, facts: Facts = NO_F
         ran = stage.verdict.result != "not_run"
         lines.append(
             Line(
-                name=f"{stage.label}, round {stage.round}" if stage.round else stage.label,
+                name=with_round(stage.label, stage.round),
                 summary=summary,
                 manifest=manifest,
                 stage=stage,

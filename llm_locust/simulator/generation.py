@@ -10,6 +10,7 @@ import enum
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import gevent
 from gevent.queue import SimpleQueue
@@ -40,7 +41,7 @@ class _Stopped(Exception):
     """The server is being stopped."""
 
 
-Mailbox = SimpleQueue[Token | _Signal]
+Mailbox: TypeAlias = "SimpleQueue[Token | _Signal]"  # as text: older releases of gevent have no generic queue
 
 
 @dataclass(slots=True)

@@ -112,5 +112,8 @@ class Options:
             return None
         key = os.environ.get(self.api_key_env)
         if not key:
-            raise UsageError(f"--api-key-env {self.api_key_env}: that environment variable is not set, or empty")
+            raise UsageError(
+                f"--api-key-env {self.api_key_env}: that environment variable is not set, or empty: "
+                "set it, or leave the option out"
+            )
         return key

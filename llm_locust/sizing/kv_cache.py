@@ -110,7 +110,9 @@ def kv_estimate(shape: KvShape, load: KvLoad) -> KvEstimate:
     held = blocks * load.block_tokens
     whole, part = _token_bytes(shape, shape.kv_heads), _token_bytes(shape, per_gpu)
     if max(whole, part * load.tensor_parallel) * held * load.held >= MOST_BYTES:
-        raise UsageError("these numbers come to more than any memory holds (2^63 bytes): is one of them a slip?")
+        raise UsageError(
+            "these numbers come to more than any memory holds (2^63 bytes): is one of them a slip? Check them"
+        )
     return KvEstimate(
         shape=shape,
         load=load,

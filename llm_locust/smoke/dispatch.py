@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from llm_locust.analysis.generator import MIN_DISPATCHED_SHARE
 from llm_locust.analysis.words import number
+from llm_locust.records.generator_bounds import MIN_DISPATCHED_SHARE
 from llm_locust.records.stage_summary import StageSummary
 from llm_locust.smoke.result import Found, failed, not_applicable, passed
 
 NAME = "dispatch"
-
-_LATE = "dispatch was late"
-"""How the generator's health says so (:mod:`llm_locust.analysis.generator`)."""
 
 
 def dispatch_accuracy(stage: StageSummary | None) -> Found:
@@ -33,6 +30,6 @@ def dispatch_accuracy(stage: StageSummary | None) -> Found:
     share = health.dispatched_share
     if not share or share < MIN_DISPATCHED_SHARE:
         return failed("not every planned arrival was dispatched", seen)
-    if late := [reason for reason in health.reasons if reason.startswith(_LATE)]:
-        return failed(f"this machine is too busy, or too slow, to keep the plan: {late[0]}", seen)
+    if health.late_dispatch is not None:
+        return failed(f"this machine is too busy, or too slow, to keep the plan: {health.late_dispatch}", seen)
     return passed(seen)

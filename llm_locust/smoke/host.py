@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from llm_locust.cli.paths import bundled
+from llm_locust.bundled_files import bundled
 from llm_locust.records.text import one_line
 from llm_locust.smoke.checks import CHECKS, run_check
 from llm_locust.smoke.dispatch import NAME as DISPATCH

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from llm_locust.ports import free_port
 from llm_locust.records import Manifest, RunFolder, UsageError
 from llm_locust.records.stage_summary import StageSummary
 from llm_locust.records.summary import RunSummary
@@ -86,7 +86,7 @@ def run_locust(
     command = [sys.executable, "-m", "locust", "-f", ",".join(map(str, files))]
     command += ["--headless", "--only-summary", "--loglevel", "WARNING"]
     if workers:
-        port = str(_free_port())
+        port = str(free_port())
         command += ["--processes", str(workers), "--master-bind-port", port, "--master-port", port]
     before = _folders(run_dir)
     process = subprocess.Popen(
@@ -125,9 +125,3 @@ def _end(process: subprocess.Popen[bytes]) -> bytes:
 
 def _folders(run_dir: Path) -> set[Path]:
     return {path for path in run_dir.iterdir() if path.is_dir()} if run_dir.is_dir() else set()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

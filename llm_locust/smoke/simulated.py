@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from llm_locust.cli.paths import bundled
+from llm_locust.bundled_files import bundled
 from llm_locust.simulator.process import Value, running
 from llm_locust.smoke.chain import chain_checks
 from llm_locust.smoke.dialects import dialect_checks

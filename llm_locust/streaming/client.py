@@ -95,7 +95,10 @@ class StreamClient:
         try:
             self._addresses = self.route.look_up()
         except OSError as error:
-            raise UsageError(f"cannot resolve {self.route.first_hop}: {error.strerror or error}") from None
+            raise UsageError(
+                f"cannot resolve {self.route.first_hop}: {error.strerror or error}; check the host's name, and the name "
+                "server of this machine"
+            ) from None
         return tuple(map(str, self._addresses))
 
     def stream(self, request: StreamRequest, *, deadline_s: float) -> Reply:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import gevent
 
-from llm_locust.records import NS_PER_S, PLANNED_LEAVING, Outcome
+from llm_locust.records import NS_PER_S, Outcome, leaving_text
 from llm_locust.streaming.connection import Connection, NoConnection
 from llm_locust.streaming.decoder import ReplyDecoder
 from llm_locust.streaming.dialects import Dialect
@@ -181,7 +181,7 @@ class Exchange:
 
 
 def _left(after: str) -> Failure:
-    return Failure(Outcome.CANCELLED, f"{PLANNED_LEAVING}, after {after}")
+    return Failure(Outcome.CANCELLED, leaving_text(after))
 
 
 def _reason(error: OSError) -> str:

@@ -53,9 +53,11 @@ class Target(msgspec.Struct, frozen=True):
         try:
             host = host if host.isascii() else host.encode("idna").decode("ascii")
         except UnicodeError:
-            raise UsageError(f"{called} {shown!r}: {host!r} is no host name") from None
+            raise UsageError(
+                f"{called} {shown!r}: {host!r} is no host name; write it like http://127.0.0.1:8000"
+            ) from None
         if any(char.isspace() or not char.isprintable() for char in host):
-            raise UsageError(f"{called} {shown!r}: {host!r} is no host name")
+            raise UsageError(f"{called} {shown!r}: {host!r} is no host name; write it like http://127.0.0.1:8000")
         return Target(tls, host, port or (443 if tls else 80), parts.path.rstrip("/"))
 
     @property

@@ -61,7 +61,9 @@ def _address(word: str) -> MetricsTarget:
         parsed = Target.parse(word)
     except UsageError as error:
         raise UsageError(
-            f"--metrics {error}" if "://" in word else f"--metrics {word!r}: an address with http://, {HOST} or {OFF}"
+            f"--metrics {error}"
+            if "://" in word
+            else f"--metrics {word!r}: write an address with http://, {HOST} or {OFF}"
         ) from None
     base = f"{'https' if parsed.tls else 'http'}://{parsed.authority}"
     return MetricsTarget(base, parsed.prefix or "/metrics")

@@ -7,14 +7,16 @@ from typing import NamedTuple, Protocol
 
 from llm_locust.records.device_sample import DeviceSample
 from llm_locust.records.server_sample import ServerSample
+from llm_locust.telemetry.devices.clock_offset import PageClock, offset_of_page
 from llm_locust.telemetry.devices.page import TELEMETRY_INFO
-from llm_locust.telemetry.devices.page_samples import device_samples_from_page
+from llm_locust.telemetry.devices.page_samples import device_samples_from_page, telemetry_page
 from llm_locust.telemetry.metrics import Mapping, detect, read_page, server_sample
 from llm_locust.telemetry.metrics.exposition import read_exposition
 from llm_locust.telemetry.ollama import ollama_sample
 from llm_locust.telemetry.probe import Page
 
-_DEVICE_MARKS = (TELEMETRY_INFO.encode(), b"DCGM_FI_DEV_")
+_OURS = TELEMETRY_INFO.encode()
+_DEVICE_MARKS = (_OURS, b"DCGM_FI_DEV_")
 
 
 class Rows(NamedTuple):
@@ -58,6 +60,8 @@ class MetricsReading:
         self._mapping: Mapping | None = None
         self._is_of_devices = False
         self._devices: list[DeviceSample] = []
+        self.clocks: dict[str, PageClock] = {}
+        """The clock of each sampler of ours that was behind the address, by its session."""
 
     @property
     def title(self) -> str | None:
@@ -71,7 +75,11 @@ class MetricsReading:
             self._mapping = self._find(body)
             self._is_of_devices = self._mapping is None and any(mark in body for mark in _DEVICE_MARKS)
         if self._is_of_devices:
-            found = device_samples_from_page(body.decode("utf-8", "replace"), at_ns, self._target)
+            text = body.decode("utf-8", "replace")
+            found = device_samples_from_page(text, at_ns, self._target)
+            if page.sent_ns and _OURS in body and (ours := telemetry_page(text)) is not None:
+                seen = offset_of_page(ours.clock_ns, page.sent_ns, page.first_ns)
+                self.clocks.setdefault(ours.session, PageClock()).add(seen)
             self._devices = found or self._devices
             return Rows([], found)
         read = read_page(body, self._mapping, pause)

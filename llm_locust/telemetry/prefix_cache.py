@@ -35,7 +35,10 @@ def reset_prefix_cache(
             try:
                 page = probe.post(path, {}, timeout_s=RESET_S)
             except NoPage as none:
-                raise UsageError(f"--reset-prefix-cache: {probe.base_url} was asked: {none.failure.error}") from None
+                raise UsageError(
+                    f"--reset-prefix-cache: {probe.base_url} was asked: {none.failure.error}. "
+                    "Check that it runs, or leave the option out"
+                ) from None
             if page.status == 200:
                 return
             if page.status in _ABSENT:
@@ -43,7 +46,10 @@ def reset_prefix_cache(
             # Blocks of requests that have just ended may still be held.
             if now() >= end:
                 said = probe.safe(f"HTTP {page.status}: {page.message()}")
-                raise UsageError(f"--reset-prefix-cache: {probe.base_url} did not empty its prefix cache ({said})")
+                raise UsageError(
+                    f"--reset-prefix-cache: {probe.base_url} did not empty its prefix cache ({said}); "
+                    "leave the option out, or restart the server between stages"
+                )
             sleep(0.2)
     raise UsageError(
         f"--reset-prefix-cache: {probe.base_url} has no page to empty its prefix cache: SGLang has /flush_cache, and vLLM "

@@ -34,8 +34,10 @@ class Page(NamedTuple):
     server: str
     """The ``Server`` header, or the empty string."""
     body: bytes
+    sent_ns: int = 0
+    """When it was asked for, on the probe's clock: the connection stood by then."""
     first_ns: int = 0
-    """When its first byte came, on the probe's clock: by the kernel's stamp where there is one."""
+    """When its first byte came: by the kernel's stamp where there is one."""
     last_ns: int = 0
     """... and its last."""
     cut: str | None = None
@@ -101,7 +103,7 @@ class Probe:
         self._route = Route(self.target, proxy=proxy, ca_file=ca_file, insecure=insecure)
         for name, value in headers.items():
             if any(char in name + value for char in "\r\n\0"):
-                raise UsageError(f"header {name!r}: neither name nor value may hold a line break")
+                raise UsageError(f"header {name!r}: neither name nor value may hold a line break: leave it out")
         lines = [f"Host: {self.target.authority}", "User-Agent: llm-locust", "Accept: application/json, */*"]
         lines += [f"{name}: {value}" for name, value in (*self._route.fields, *headers.items())]
         lines += ["Accept-Encoding: identity", f"Connection: {'keep-alive' if keep_alive else 'close'}"]
@@ -170,6 +172,7 @@ class Probe:
                 connection.close()
 
     def _exchange(self, connection: Connection, request: bytes) -> Page:
+        sent_ns = self._times.now().t_ns
         connection.send(request)
         framing, body = ResponseFraming(), bytearray()
         first_ns = last_ns = 0
@@ -192,7 +195,7 @@ class Probe:
         if self._keep_alive and framing.reusable:
             self._kept = connection
         head = framing.head
-        return Page(head.status, head.get("server"), bytes(body), first_ns, last_ns, cut, head.get("date"))
+        return Page(head.status, head.get("server"), bytes(body), sent_ns, first_ns, last_ns, cut, head.get("date"))
 
     def safe(self, text: str) -> str:
         """``text`` as one bounded line with the secrets of the headers masked."""

@@ -69,7 +69,7 @@ def unload_model(
         if left <= 0:
             raise UsageError(
                 f"{base_url} still holds the model {model!r} {timeout_s:g} s after it was asked to unload it: requests are "
-                "in flight, or somebody else is using it"
+                "in flight, or somebody else is using it: wait, and run it again"
             )
         sleep(min(POLL_S, left))
 

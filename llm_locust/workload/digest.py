@@ -56,7 +56,8 @@ def check_same_prompts(rows: Iterable[tuple[int, int | None, str]]) -> None:
         if known.setdefault((number, turn), sha256) != sha256:
             raise UsageError(
                 f"prompt {number} was sent with two different contents (SHA-256 {known[(number, turn)][:12]} and "
-                f"{sha256[:12]}): the workers did not have the same prompts, and the run cannot be judged"
+                f"{sha256[:12]}): the workers did not have the same prompts, and the run cannot be judged; "
+                "copy the master's files to every worker, and run again"
             )
 
 

@@ -112,7 +112,7 @@ def _parse(text: str, measured: Sequence[int] | None) -> Lengths:
         if measured is None:
             raise UsageError("the lengths of which trace? Give one with --trace")
         if not len(measured):
-            raise UsageError("the trace tells no lengths of this kind")
+            raise UsageError("the trace tells no lengths of this kind; write another form of length")
         ordered = sorted(int(value) for value in measured)
         return Lengths(EMPIRICAL, lambda share: ordered[min(int(share * len(ordered)), len(ordered) - 1)])
     kind = KINDS.get(name)

@@ -66,6 +66,7 @@ class Mix:
                 for why, count in one.dropped.items()
             },
             slices=self._names,
+            notes=list(dict.fromkeys(note for one in facts for note in one.notes)),
             shared_prefix_share=shares[0] if len(set(shares)) == 1 else None,
             tokens_counted_by=next((one.tokens_counted_by for one in facts if one.tokens_counted_by), None),
         )
@@ -128,7 +129,7 @@ def counts_of(weights: Sequence[float], source: str) -> list[int]:
         raise UsageError(f"{source}: the weights sum to 0: at least one slice needs a share of the arrivals")
     taken = [weight for weight in weights if weight > 0]
     if len(taken) > BLOCK // 10:
-        raise UsageError(f"{source}: {len(taken)} slices, more than {BLOCK // 10}")
+        raise UsageError(f"{source}: {len(taken)} slices, more than {BLOCK // 10}; put some of them together")
     exact = [weight / total * BLOCK for weight in weights]
     counts = [max(int(share), 1 if share > 0 else 0) for share in exact]
     by_remainder = sorted(range(len(exact)), key=lambda place: (int(exact[place]) - exact[place], place))

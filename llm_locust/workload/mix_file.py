@@ -51,7 +51,9 @@ def read_mix(path: str, base: SourceSpec) -> list[SliceSpec]:
         raise UsageError(f"--mix {path}: not TOML: {error}") from None
     tables = found.pop("slice", None)
     if found:
-        raise UsageError(f"{path}: unknown key {next(iter(found))!r}: a mix is tables [slice.NAME], and nothing else")
+        raise UsageError(
+            f"{path}: unknown key {next(iter(found))!r}: a mix is tables [slice.NAME], and nothing else; leave it out"
+        )
     if not isinstance(tables, dict) or not tables or not all(isinstance(table, dict) for table in tables.values()):
         raise UsageError(f"{path}: no slices in it: write a table [slice.NAME] for each")
     slices = [_slice(name, table, base, path) for name, table in tables.items()]
@@ -66,7 +68,7 @@ def _slice(name: str, table: Mapping[str, Any], base: SourceSpec, path: str) -> 
         raise UsageError(f"{path}: the slice {name!r}: its name is on one line, without control characters")
     for key in table:
         if key not in _KEYS:
-            raise UsageError(f"{where}.{key}: unknown key: it is none of {', '.join(_KEYS)}")
+            raise UsageError(f"{where}.{key}: unknown key: write one of {', '.join(_KEYS)}")
     weight = table.get("weight")
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < math.inf:
         raise UsageError(f"{where}.weight: a number of at least 0, not {weight!r}")
@@ -99,7 +101,7 @@ def _slice(name: str, table: Mapping[str, Any], base: SourceSpec, path: str) -> 
     if not isinstance(further, dict):
         raise UsageError(f"{where}.extra: a table of body fields, not {further!r}")
     if ours := sorted(BODY_FIELDS_OF_OUR_OWN & further.keys()):
-        raise UsageError(f"{where}.extra.{ours[0]}: that field is not a slice's to choose there")
+        raise UsageError(f"{where}.extra.{ours[0]}: that field is not a slice's to choose there; leave it out")
     common = {field: getattr(base, field) for field in SourceSpec.__struct_fields__}
     # Where prompts come from is each slice's own; what replies may be is everybody's unless it says otherwise.
     common |= dict.fromkeys(("prompts_file", "input_tokens", "shared_prefix", "sessions"))

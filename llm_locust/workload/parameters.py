@@ -26,7 +26,7 @@ def read_parameters(text: str, known: Mapping[str, float | None], form: str) -> 
         if not equals or name not in known:
             raise UsageError(f"{item!r} is none of {', '.join(known) or 'its parameters'}: write it like {form}")
         if name in found:
-            raise UsageError(f"{name} is given twice")
+            raise UsageError(f"{name} is given twice; give it once")
         try:
             value = float(written)
         except ValueError:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
+from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from llm_locust.records import UsageError, WorkloadFacts
+from llm_locust.records.text import one_line
 from llm_locust.workload.digest import request_digest, workload_digest
 from llm_locust.workload.output import Output
 from llm_locust.workload.prompt import Message, Prompt
@@ -15,7 +18,7 @@ from llm_locust.workload.sessions import SessionPlan
 
 
 class PromptLine(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A line of a prompts file, as it is read and as an export writes it; unknown keys are left alone."""
+    """A line of a prompts file, as it is read and as an export writes it; see :func:`unread_keys` for any others."""
 
     id: str | int | None = None
     prompt: str | None = None
@@ -45,14 +48,57 @@ BODY_FIELDS_OF_OUR_OWN = frozenset(
 """Body fields that a line's ``extra`` cannot hold: they have a place of their own, or a request has one reply."""
 
 
-def read_line(raw: bytes, where: str) -> PromptLine:
-    """One line, checked.
+_KEYS = frozenset(PromptLine.__struct_fields__)
+
+_ELSEWHERE = dict.fromkeys(
+    ("max_new_tokens", "max_completion_tokens", "max_output_tokens", "num_predict"), "max_tokens"
+)
+"""What other programs call a key of ours: close enough to be meant, too far to be found by their letters."""
+
+_MISSPELT = 0.85
+"""How alike (difflib) a misspelt key and the right one are: ``max_token`` is one (0.95), ``session_id`` (0.82) is not."""
+
+_NAMED_KEYS = 8
+
+
+def _plain(key: str) -> str:
+    return key.casefold().replace("_", "").replace("-", "").replace(" ", "")
+
+
+_PLAIN = {_plain(key): key for key in PromptLine.__struct_fields__}
+
+
+def meant_key(key: str) -> str | None:
+    """The key that an unknown one was meant to be; ``None`` when it is like none: somebody's own column."""
+    if (meant := _PLAIN.get(_plain(key)) or _ELSEWHERE.get(key)) is not None:
+        return meant
+    return next(iter(difflib.get_close_matches(key.casefold(), sorted(_KEYS), n=1, cutoff=_MISSPELT)), None)
+
+
+def unread_keys(raw: bytes, where: str) -> list[str]:
+    """The keys of a line that nothing here reads: files carry columns of their own, and those are left alone.
 
     Raises:
-        UsageError: it is no prompt; the place and the reason are named.
+        UsageError: one is a misspelt key of ours, which would otherwise be as good as not written.
+    """
+    keys = msgspec.json.decode(raw, type=dict[str, msgspec.Raw]).keys() - _KEYS
+    for key in sorted(keys):
+        if (meant := meant_key(key)) is not None:
+            raise UsageError(
+                f'{where}: unknown key "{one_line(key, 60)}": write "{meant}", or rename it if it is your own'
+            )
+    return sorted(keys)
+
+
+def read_line(raw: bytes, where: str) -> tuple[PromptLine, list[str]]:
+    """One line, checked, and its keys that nothing reads.
+
+    Raises:
+        UsageError: it is no prompt, or has a misspelt key; the place and the reason are named.
     """
     try:
         line = msgspec.json.decode(raw, type=PromptLine)
+        unread = unread_keys(raw, where)
     except msgspec.ValidationError as error:
         raise UsageError(f"{where}: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -60,7 +106,7 @@ def read_line(raw: bytes, where: str) -> PromptLine:
     if (line.prompt is None) == (line.messages is None):
         raise UsageError(f'{where}: give either "prompt" or "messages"')
     if line.prompt == "" or (line.messages is not None and not any(map(_says_something, line.messages))):
-        raise UsageError(f"{where}: the prompt is empty")
+        raise UsageError(f"{where}: the prompt is empty; give it a text, or take the line out")
     for name in ("slice", "session", "prefix_group"):
         value = getattr(line, name)
         if value is not None and not value.isprintable():
@@ -72,9 +118,10 @@ def read_line(raw: bytes, where: str) -> PromptLine:
         raise UsageError(f"{where}: think_s is seconds, at least 0, not {line.think_s}")
     if ours := sorted(BODY_FIELDS_OF_OUR_OWN & (line.extra or {}).keys()):
         raise UsageError(
-            f"{where}: extra cannot hold {', '.join(ours)}: those fields are not a prompt's to choose there"
+            f"{where}: extra cannot hold {', '.join(ours)}: those fields are not a prompt's to choose there; "
+            "leave them out"
         )
-    return line
+    return line, unread
 
 
 def _says_something(message: Message) -> bool:
@@ -104,7 +151,7 @@ class PromptsFile:
             UsageError: the file cannot be read, is empty, or has a bad line (file, line and reason are named).
         """
         output = output or Output(max_tokens)
-        lines = _read(path)
+        lines, unread = _read(path)
         entries = list(_by_session(lines))
         self._plans: list[SessionPlan] = []
         for index, (session, of_session) in enumerate(entries):
@@ -132,7 +179,10 @@ class PromptsFile:
         self._places = [of_session[0][0] for _, of_session in entries]
         made_up = any(line.workload_kind == "synthetic" for _, line in lines)
         if made_up and kind == "representative":
-            raise UsageError(f"--prompts {path}: its prompts were made up (workload_kind): they are not representative")
+            raise UsageError(
+                f"--prompts {path}: its prompts were made up (workload_kind): they are not representative; "
+                "leave out --workload-kind"
+            )
         self.facts = WorkloadFacts(
             name=Path(path).stem,
             kind="synthetic" if made_up else kind or "representative",
@@ -141,6 +191,7 @@ class PromptsFile:
             prompts=len(self._plans),
             slices=sorted({turn.slice for plan in self._plans for turn in plan.turns if turn.slice is not None}),
             read=len(lines),
+            notes=_notes(path, unread),
         )
 
     @property
@@ -177,20 +228,37 @@ def _plan_digest(plan: SessionPlan) -> str:
     return request_digest([turn.sha256 for turn in plan.turns], 0, {})
 
 
-def _read(path: str) -> list[tuple[int, PromptLine]]:
-    """The lines with their numbers."""
+def _read(path: str) -> tuple[list[tuple[int, PromptLine]], Counter[str]]:
+    """The lines with their numbers; and how many have each key that nothing reads."""
     try:
         raw = Path(path).read_bytes()
     except OSError as error:
         raise UsageError(f"--prompts {path}: {error.strerror}") from None
-    found = [
-        (number, read_line(line, f"{path}:{number}"))
-        for number, line in enumerate(raw.removeprefix(b"\xef\xbb\xbf").splitlines(), start=1)
-        if line.strip()
-    ]
+    found: list[tuple[int, PromptLine]] = []
+    unread: Counter[str] = Counter()
+    for number, text in enumerate(raw.removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
+        if text.strip():
+            line, keys = read_line(text, f"{path}:{number}")
+            found.append((number, line))
+            unread.update(keys)
     if not found:
-        raise UsageError(f"--prompts {path}: no prompts in it")
-    return found
+        raise UsageError(f'--prompts {path}: no prompts in it; write one a line: {{"prompt": "...", "max_tokens": 64}}')
+    return found, unread
+
+
+def _notes(path: str, unread: Counter[str]) -> list[str]:
+    """What a person is told, once, of keys that nothing reads."""
+    if not unread:
+        return []
+    named = [
+        f'"{one_line(key, 60)}" ({lines:,} line{"" if lines == 1 else "s"})'
+        for key, lines in unread.most_common(_NAMED_KEYS)
+    ]
+    more = f" and {len(unread) - _NAMED_KEYS} more" if len(unread) > _NAMED_KEYS else ""
+    return [
+        f"{path}: keys that nothing reads are left alone: {', '.join(named)}{more}; a field of the request's body goes into "
+        '"extra"'
+    ]
 
 
 def _by_session(

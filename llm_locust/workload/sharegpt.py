@@ -86,7 +86,10 @@ class ShareGPTFile(OneTurn):
             self._prompts.append(Prompt(index=len(self._prompts), prompt=asked, max_tokens=limit, id=name, extra=extra))
         if not self._prompts:
             why = ", ".join(f"{count} of {reason}" for reason, count in dropped.items()) or "it is empty"
-            raise UsageError(f"--prompts {path}: no usable conversation in it ({why})")
+            raise UsageError(
+                f"--prompts {path}: no usable conversation in it ({why}); "
+                "give a file with a question and a reply in each"
+            )
         self.facts = WorkloadFacts(
             name=Path(path).stem,
             kind=kind or "representative",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llm_locust.arrivals import leaves
-from llm_locust.records import UsageError
+from llm_locust.records import Outcome, UsageError, leaving_text, left_as_planned
 from llm_locust.records.leaving import Leaving, parse_leaving
 
 
@@ -13,6 +13,7 @@ from llm_locust.records.leaving import Leaving, parse_leaving
     ("text", "leaving"),
     [
         ("share=0.1,after=2s", Leaving(share=0.1, after_s=2.0)),
+        ("share=0.1,after=1.5m", Leaving(share=0.1, after_s=90.0)),
         ("after=0.5, share=1", Leaving(share=1.0, after_s=0.5)),
         ("share=0.25,tokens=20", Leaving(share=0.25, after_events=20)),
     ],
@@ -50,3 +51,13 @@ def test_the_draw_is_a_fixed_function_of_seed_and_index() -> None:
 
 def test_a_share_of_one_is_everybody() -> None:
     assert len(leavers(1.0, count=1000)) == 1000
+
+
+def test_a_row_says_that_its_user_left_as_planned_and_nothing_else_reads_so() -> None:
+    said = leaving_text("2 s")
+    assert said == "left as --cancel planned, after 2 s"
+    assert left_as_planned(Outcome.CANCELLED, said)
+    assert left_as_planned("cancelled", said)
+    assert not left_as_planned(Outcome.STREAM_ERROR, said)  # the server's own words
+    assert not left_as_planned(Outcome.CANCELLED, "interrupted")
+    assert not left_as_planned(Outcome.CANCELLED, None)

@@ -287,8 +287,9 @@ def test_wrong_input_is_a_usage_error_that_names_the_option(tmp_path: Path, acto
     assert "--pid 4194305: there is no such process" in usage_error("--pid", 2**22 + 1, "--output", path)
     assert "'--output'" in usage_error("--pid", actor.pid)
     for name in ("--duration", "--interval"):
-        for value in ("-1", "0", "nan", "inf"):
-            assert f"{name} {value}: give a number of seconds" in usage_error(*good, name, value)
+        for value in ("-1", "nan", "inf", "1d"):
+            assert f"{name} '{value}': write seconds, or a number with s, m or h" in usage_error(*good, name, value)
+        assert f"{name} 0: must be greater than 0" in usage_error(*good, name, "0")
     assert "--gpus 'a': give the indices of GPUs" in usage_error(*good, "--gpus", "a")
     assert "--gpus '-1': the first GPU is 0" in usage_error(*good, "--gpus", "-1")
     assert "'--port'" in usage_error(*good, "--port", "70000")
@@ -300,13 +301,18 @@ def test_wrong_input_is_a_usage_error_that_names_the_option(tmp_path: Path, acto
 def test_nothing_to_sample_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvml, "_library", lambda: FakeNvml(no_library=True))
     said = usage_error("--output", tmp_path / "a.json")
-    assert said == ("nothing to sample: no --pid was given, and there is no GPU (NVML: NVML Shared Library Not Found)")
+    assert said == (
+        "nothing to sample: no --pid was given, and there is no GPU (NVML: NVML Shared Library Not Found); give --pid"
+    )
 
 
 def test_gpus_that_were_chosen_must_be_there(tmp_path: Path, actor: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvml, "_library", lambda: FakeNvml())
     said = usage_error("--pid", actor.pid, "--gpus", "0", "--output", tmp_path / "a.json")
-    assert said == "--gpus: no GPU can be sampled here (NVML: the driver knows no GPU)"
+    assert said == (
+        "--gpus: no GPU can be sampled here (NVML: the driver knows no GPU); leave the option out to sample a process alone "
+        "(--pid)"
+    )
 
 
 def test_a_port_that_is_taken_is_a_usage_error_and_leaves_no_file(tmp_path: Path, actor: Actor) -> None:

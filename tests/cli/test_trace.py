@@ -93,6 +93,11 @@ def test_a_slice_is_what_the_figures_are_of() -> None:
     assert (found["arrivals"], found["from_s"], found["to_s"]) == (4, 0.05, 0.45)
 
 
+def test_the_slice_is_written_in_the_words_of_the_replay() -> None:
+    found = json.loads(trace(CODE, "--json", "--from", "0s", "--to", "0.5m").stdout)
+    assert (found["from_s"], found["to_s"]) == (0.0, 30.0)
+
+
 @pytest.mark.parametrize(("suffix", "begin"), [(".png", b"\x89PNG\r\n"), (".svg", b"<?xml")])
 def test_a_picture_is_drawn_and_is_the_same_every_time(tmp_path: Path, suffix: str, begin: bytes) -> None:
     pytest.importorskip("matplotlib")
@@ -117,6 +122,8 @@ def test_a_picture_goes_with_json_and_does_not_disturb_it(tmp_path: Path) -> Non
     [
         (["no-such-file"], "no-such-file: cannot be read"),
         ([CODE, "--format", "mooncake"], "it looks like --format azure"),
+        ([CODE, "--from", "10x"], "--from '10x': write seconds, or a number with s, m or h (90, 90s, 5m)"),
+        ([CODE, "--to", "-1"], "--to '-1': write seconds"),
         ([CODE, "--from", "99"], "the slice begins at 99 s"),
         ([CODE, "--plot", "a.pdf"], "--plot a.pdf: the name ends with .png or .svg"),
         ([CODE, "--plot", "no-such-folder/a.png"], "there is no folder no-such-folder"),

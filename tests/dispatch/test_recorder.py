@@ -79,8 +79,8 @@ def test_a_batch_that_comes_twice_is_written_once_and_acknowledged_twice(folder:
     back = Wire()
     collector = Collector(folder, back)  # type: ignore[arg-type]
     rows = Rows(run_id="run", worker=3, serial=1, issued=False, lines="a\n")
-    collector.on_rows(rows, "client")
-    collector.on_rows(rows, "client")
+    assert collector.on_rows(rows, "client")
+    assert not collector.on_rows(rows, "client")
     collector.close()
     assert folder.worker_csv(3, shipped=True).read_text().splitlines()[1:] == ["a"]
     assert [ack.serial for ack in back.sent] == [1, 1]
@@ -88,9 +88,8 @@ def test_a_batch_that_comes_twice_is_written_once_and_acknowledged_twice(folder:
 
 def test_rows_of_another_run_are_left_alone(folder: RunFolder) -> None:
     back = Wire()
-    Collector(folder, back).on_rows(  # type: ignore[arg-type]
-        Rows(run_id="older", worker=3, serial=1, issued=False, lines="a\n"), "client"
-    )
+    older = Rows(run_id="older", worker=3, serial=1, issued=False, lines="a\n")
+    assert not Collector(folder, back).on_rows(older, "client")  # type: ignore[arg-type]
     assert back.sent == []
     assert not folder.worker_csv(3, shipped=True).exists()
 

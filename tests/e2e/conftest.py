@@ -73,6 +73,8 @@ class Run:
         """It ran to its end and was judged; a busy test machine may make any stage invalid, which is a judgement too."""
         assert self.code in (0, 4), self.stderr
         assert self.manifest.state == "complete", self.stderr
+        for stage in self.manifest.stages:  # a stage lasts as long as its window, also when all requests ended before
+            assert stage.window_end_ns is None or stage.end_ns is None or stage.end_ns >= stage.window_end_ns
 
     def assert_one_row_for_each_planned_arrival(self) -> None:
         planned, rows = sorted(self.plan["index"]), sorted(self.rows()["index"])

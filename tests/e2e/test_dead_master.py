@@ -63,6 +63,7 @@ def test_when_the_master_is_killed_workers_finish_write_and_say_so_and_their_fol
     code, outcomes, text = judged()
     assert (code, outcomes) == (4, {"ok": sent, "not_sent": PLANNED - sent})
     assert "generator-limited" in text
+    assert f"State of the run: interrupted (the master did not finish: its process {master.pid} is gone" in text
     errors = set(pd.read_csv(folder.merged)["error"].dropna())
     assert errors == {"the master went away"}
 

@@ -152,7 +152,7 @@ def test_no_page_is_read_when_none_is_wanted(locust: Locust, simulator: Simulato
 def test_a_wrong_address_is_told_before_anything_is_sent(locust: Locust) -> None:
     run = locust.run("--host", f"http://127.0.0.1:{free_port()}", "--rates", "5", "--metrics", "prometheus")
     assert run.code == 2
-    assert "--metrics 'prometheus': an address with http://, host or off" in run.stderr
+    assert "--metrics 'prometheus': write an address with http://, host or off" in run.stderr
 
 
 @contextmanager

@@ -188,6 +188,19 @@ def test_ok_requests_without_a_token_count_are_counted_as_missing() -> None:
     }
 
 
+def test_what_the_run_checked_and_who_was_to_leave_stand_in_the_record() -> None:
+    record = record_of(stage(), quality="regex:Paris", cancel="share=0.1,after=2s")
+    assert record.quality_precondition == "replies were checked in the run by regex:Paris"
+    assert record.success_criterion == (
+        "a finish reason, output and no error within 30 s; a client that leaves as planned (share=0.1,after=2s) is a failure"
+    )
+    read = Facts({"quality_precondition": "40 answers were read before the run"})
+    assert record_of(stage(), read).quality_precondition == "40 answers were read before the run"
+    assert record_of(stage(), read, quality="regex:Paris").quality_precondition == (
+        "40 answers were read before the run; replies were checked in the run by regex:Paris"
+    )
+
+
 def test_facts_may_say_where_the_files_are_and_when_else_to_test_again() -> None:
     facts = Facts({"evidence_location": "s3://load/1", "retest_when": ["the prompt template changes"]})
     record = record_of(stage(), facts)

@@ -363,8 +363,8 @@ def refused(tmp_path: Path, path: Path, **options: Any) -> str:
     [
         ("", "the file is empty"),
         ("hello", "not JSON: Expecting value: line 1 column 1 (char 0)"),
-        ('{"a": 1}', "of no tool that is known here: vllm ("),
-        ("[1, 2]", "of no tool that is known here: vllm ("),
+        ('{"a": 1}', "of no tool that is known here; known are vllm ("),
+        ("[1, 2]", "of no tool that is known here; known are vllm ("),
         ('{"a": 1}\n{"a"', ", line 2: not JSON: "),
         ("[" * 100_000, "not JSON: "),
         ('{"benchmarks": [], "metadata": {"guidellm_version": "1"}}', "it holds no benchmark"),

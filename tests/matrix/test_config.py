@@ -111,7 +111,7 @@ def test_a_name_that_is_no_file_lists_the_shipped_ones() -> None:
 
 def test_urls_are_those_of_settings() -> None:
     config = parsed(SMALL.replace('version = "1.2.3"', 'version = "1"\nurls = { cold = "http://h:1" }'))
-    with pytest.raises(UsageError, match=r"engine\.urls\.cold: no settings are called so: off, on"):
+    with pytest.raises(UsageError, match=r"engine\.urls\.cold: no settings are called so: there are off, on"):
         variants(config)
 
 

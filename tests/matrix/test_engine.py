@@ -9,7 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from llm_locust.matrix.engine import NotUp, Started, await_up, free_port, output_of, unknown_flags
+from llm_locust.matrix.engine import NotUp, Started, await_up, output_of, unknown_flags
+from llm_locust.ports import free_port
 
 
 def test_flags_that_a_help_text_does_not_name_are_told() -> None:

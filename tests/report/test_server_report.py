@@ -13,7 +13,7 @@ from rich.console import Console
 
 from llm_locust.cli.gate import command as gate
 from llm_locust.cli.merge import command as merge
-from llm_locust.records import NS_PER_S, RunFolder, UsageError
+from llm_locust.records import NS_PER_S, ClockSample, RunFolder, UsageError
 from llm_locust.records.device_sample import (
     DeviceSample,
     TelemetryClock,
@@ -200,6 +200,19 @@ def test_a_gpu_is_reported_with_its_start_up_beside_its_steady_peak(tmp_path: Pa
     ) in printed(run)
 
 
+def test_a_replica_that_died_in_the_stage_is_named_below_the_table_and_in_the_report(tmp_path: Path) -> None:
+    run = run_with(tmp_path)
+    (stage,) = run.stages
+    stage.scraped(lambda at: told(at) if at < 20 else {"error": "connection refused"}, target="http://b:8000/metrics")
+    said = "http://b:8000/metrics stopped answering; its last page came at 19.5 of 60 s: connection refused"
+    assert f"  server: {said}" in printed(run).splitlines()
+    report = merge_run(run.write()).report.read_text()
+    assert any(
+        "stopped answering; its last page came at 19.5 of 60 s" in line
+        for line in section(report, "#### What the server said")
+    )
+
+
 def telemetry_file(tmp_path: Path, ahead_ns: int = 0, **changes: Any) -> Path:
     """A sampler that watched one process from 60 s before the window, on a clock of its own."""
     samples = [
@@ -269,6 +282,20 @@ def test_a_sampler_on_the_masters_machine_is_put_on_the_masters_clock_exactly(tm
     assert device.peak_memory_bytes == 2 * GB
     # Sampling began a second after the process did: the start was seen, and there is nothing to warn of.
     assert device.notes == []
+
+
+def test_a_sampler_whose_page_the_master_read_is_put_on_its_clock_as_measured_then(tmp_path: Path) -> None:
+    path = telemetry_file(tmp_path, ahead_ns=7200 * NS_PER_S)  # another machine's boot than the master's
+    seen = ClockSample(at_ns=T0, offset_ns=7200 * NS_PER_S, uncertainty_ns=250_000)
+    run = run_with(tmp_path, machine={"clock_anchor_ns": 1_000, "boot_id": "boot-2"}, telemetry_clocks={"abc": seen})
+    found = merge_run(run.write(), telemetry=[path]).summary
+    assert found.telemetry_notes[0] == (
+        "telemetry server.json: 120 samples of gpu-7; its clock is 7200 s ahead of the master's, give or take 0.25 ms "
+        "(measured when the page was read)"
+    )
+    device = found.stages[0].device
+    assert device is not None
+    assert device.peak_memory_bytes == 2 * GB
 
 
 def test_samples_that_lie_nowhere_in_the_run_are_told(tmp_path: Path) -> None:

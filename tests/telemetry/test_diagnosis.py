@@ -142,7 +142,29 @@ def test_nothing_at_the_path_of_an_unknown_server(said: str) -> None:
 def test_a_server_that_lists_models_but_has_no_such_endpoint() -> None:
     text = http_error(404, "Not Found", models=["m"])
     assert cause(text) == f"the server answers, but there is nothing at {PATH}"
-    assert "try the other locustfile (chat or completions)" in remedy(text)
+    assert remedy(text).startswith(
+        "It may serve its model by another API: try locustfiles/completions.py, or locustfiles/ollama_chat.py if it speaks "
+        "Ollama's own API only (llm-locust paths says where they are)"
+    )
+    text = http_error(404, "Not Found", models=["m"], path="/v1/completions")
+    assert "try locustfiles/chat.py, or locustfiles/ollama_chat.py" in remedy(text)
+
+
+@pytest.mark.parametrize("path", ["/api/chat", "/api/generate"])
+@pytest.mark.parametrize("models", [["m"], None])
+def test_ollamas_api_asked_of_a_server_with_openais_names_the_right_locustfile(
+    path: str, models: list[str] | None
+) -> None:
+    text = http_error(404, '{"detail":"Not Found"}', models=models, path=path)
+    assert (
+        f"{path} is Ollama's own API: for a server that speaks OpenAI's, as vLLM, SGLang and llama.cpp do, use "
+        "locustfiles/chat.py"
+    ) in remedy(text)
+
+
+def test_a_server_that_streams_as_ollama_does_is_for_its_locustfile() -> None:
+    text = why(Outcome.PROTOCOL_ERROR, "the reply is application/x-ndjson, not text/event-stream", 200)
+    assert "locustfiles/ollama_chat.py" in remedy(text)
 
 
 @pytest.mark.parametrize(

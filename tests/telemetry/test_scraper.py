@@ -74,9 +74,11 @@ def until(ready: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def scraping(targets: list[Scraped], folder: RunFolder, clock: Clock, interval_s: float = 0.02) -> Iterator[list[str]]:
+def scraping(
+    targets: list[Scraped], folder: RunFolder, clock: Clock, interval_s: float = 0.02, **options: Any
+) -> Iterator[list[str]]:
     trouble: list[str] = []
-    found = Scraper(targets, folder, clock, interval_s=interval_s, on_trouble=trouble.append)
+    found = Scraper(targets, folder, clock, interval_s=interval_s, on_trouble=trouble.append, **options)
     found.start()
     try:
         yield trouble
@@ -85,6 +87,16 @@ def scraping(targets: list[Scraped], folder: RunFolder, clock: Clock, interval_s
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def test_whoever_watches_is_told_of_the_very_rows_that_are_written(folder: RunFolder, clock: Clock) -> None:
+    told: list[ServerSample] = []
+    with (
+        serving({"/metrics": counting()}) as server,
+        scraping([scraped(server.url, clock)], folder, clock, on_rows=lambda rows: told.extend(rows.server)),
+    ):
+        until(lambda: len(told) >= 3)
+    assert told == server_rows(folder)
 
 
 def test_a_page_becomes_a_row_and_is_kept_as_it_came(folder: RunFolder, clock: Clock) -> None:
@@ -450,7 +462,7 @@ def test_which_pages_are_meant() -> None:
     ("given", "says"),
     [
         (["off", "host"], "--metrics off reads no page at all"),
-        (["no"], "--metrics 'no': an address with http://, host or off"),
+        (["no"], "--metrics 'no': write an address with http://, host or off"),
         (["http://u:secret@b/metrics"], "credentials"),
         (["http://b/metrics?key=1"], "leave out what follows the path"),
     ],

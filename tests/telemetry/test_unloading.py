@@ -86,7 +86,7 @@ def test_a_model_that_stays_in_use_is_given_up() -> None:
         unload_model(server.url, "m", {}, timeout_s=0.25, sleep=sleep, now=lambda: time[0])
     assert str(caught.value) == (
         f"{server.url} still holds the model 'm' 0.25 s after it was asked to unload it: requests are in flight, or "
-        "somebody else is using it"
+        "somebody else is using it: wait, and run it again"
     )
     assert time == [pytest.approx(0.25)]
 

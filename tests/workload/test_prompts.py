@@ -69,6 +69,39 @@ def test_a_bad_line_is_named_with_file_line_and_reason(tmp_path: Path, line: str
     assert says in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("promt", "prompt"), ("Prompt", "prompt"), ("message", "messages"), ("max_token", "max_tokens"),
+        ("maxTokens", "max_tokens"), ("max_new_tokens", "max_tokens"), ("max_output_tokens", "max_tokens"),
+        ("ouput_tokens", "output_tokens"), ("think-s", "think_s"), ("sesion", "session"), ("Extra", "extra"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_key_is_refused_with_file_line_and_the_right_one(tmp_path: Path, key: str, meant: str) -> None:
+    path = write(tmp_path, '{"prompt": "good"}', f'{{"prompt": "a", "{key}": 5}}')
+    with pytest.raises(UsageError) as error:
+        PromptsFile(path, 9)
+    assert str(error.value) == f'{path}:2: unknown key "{key}": write "{meant}", or rename it if it is your own'
+
+
+def test_a_misspelt_prompt_is_said_to_be_that_and_not_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match='unknown key "promt": write "prompt"'):
+        PromptsFile(write(tmp_path, '{"promt": "a"}'), 9)
+
+
+def test_columns_of_ones_own_are_left_alone_and_told_once(tmp_path: Path) -> None:
+    own = '{"prompt": "a", "session_id": 1, "category": "x", "temperature": 0}'
+    plain = PromptsFile(write(tmp_path, '{"prompt": "a"}', '{"prompt": "b"}', '{"prompt": "c"}'), 9)
+    assert plain.facts.notes == []
+    path = write(tmp_path, own, '{"prompt": "b", "category": "y"}', '{"prompt": "c"}')
+    found = PromptsFile(path, 9)
+    assert found.facts.notes == [
+        f'{path}: keys that nothing reads are left alone: "category" (2 lines), "session_id" (1 line), '
+        '"temperature" (1 line); a field of the request\'s body goes into "extra"'
+    ]
+    assert found.facts.sha256 == plain.facts.sha256
+
+
 def test_invalid_utf8_is_named_like_any_bad_line(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     path.write_bytes(b'{"prompt": "ok"}\n{"prompt": "\xff"}\n')

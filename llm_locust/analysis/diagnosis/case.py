@@ -16,6 +16,7 @@ import pandas as pd
 from llm_locust.analysis import window as windows
 from llm_locust.analysis.derived import Bools, mask
 from llm_locust.analysis.gaps import Us
+from llm_locust.analysis.words import with_round
 from llm_locust.records import Manifest, Outcome
 from llm_locust.records.diagnosis import MOST_ROWS, Confidence, Finding, Where
 from llm_locust.records.server_sample import ServerSample
@@ -42,7 +43,7 @@ class StageCase(NamedTuple):
     def label(self) -> str:
         """Its name, with the round if it is a repetition."""
         of = self.summary
-        return f"{of.label}, round {of.round}" if of.round else of.label
+        return with_round(of.label, of.round)
 
     @property
     def ok(self) -> Bools:

@@ -136,7 +136,10 @@ def _summary(document: Document) -> Mapping[str, Any]:
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from None
     if not isinstance(found, dict) or "input_config" not in found:
-        raise UsageError(f"{path}: not the summary of an AIPerf run: it has no input_config")
+        raise UsageError(
+            f"{path}: not the summary of an AIPerf run: it has no input_config; "
+            "put the profile_export_aiperf.json of the same run there"
+        )
     return found
 
 
@@ -155,12 +158,18 @@ def _load(document: Document, config: Mapping[str, Any]) -> tuple[ImportedStage,
         if kind == "gamma" and isinstance(smoothness, int | float) and smoothness > 0:
             process = process_name(f"gamma:cv={smoothness**-0.5:.6g}")
         if process is None:
-            raise UsageError(f"{document.path}: its arrivals are {kind!r}, which is no process known here")
+            raise UsageError(
+                f"{document.path}: its arrivals are {kind!r}, which is no process known here; "
+                "run AIPerf with poisson, constant or gamma arrivals"
+            )
         cap = concurrency if isinstance(concurrency, int) else None
         return ImportedStage(mode="open", rate_rps=float(rate), arrivals=process, requests=[]), cap
     if isinstance(concurrency, int):
         return ImportedStage(mode="closed", concurrency=concurrency, requests=[]), None
-    raise UsageError(f"{document.path}: its load ({kind or 'no type told'}) is neither a rate nor a concurrency")
+    raise UsageError(
+        f"{document.path}: its load ({kind or 'no type told'}) is neither a rate nor a concurrency; "
+        "run AIPerf with one of the two"
+    )
 
 
 def _request(line: _Line) -> tuple[ImportedRequest, Failure | None]:

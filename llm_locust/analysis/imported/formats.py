@@ -40,12 +40,12 @@ def read_result(path: Path, raw: bytes, format_name: str | None = None) -> Impor
     else:
         match = next((found for found in FORMATS.values() if found.is_one(document)), None)
         if match is None:
-            raise UsageError(f"{path}: of no tool that is known here: {known}")
+            raise UsageError(f"{path}: of no tool that is known here; known are {known}")
         found = match
     run = found.read(document)
     for stage in run.stages:
         if not any(request.phase == "measure" for request in stage.requests):
-            raise UsageError(f"{path}: it holds no measured request")
+            raise UsageError(f"{path}: it holds no measured request; give the result of a run that measured some")
         run.lacks += [said for printed in stage.printed if (said := contradiction(stage.requests, printed))]
     return run
 
@@ -53,7 +53,7 @@ def read_result(path: Path, raw: bytes, format_name: str | None = None) -> Impor
 def _document(path: Path, raw: bytes) -> Document:
     """The file as one JSON value, or as one a line. ``NaN`` and ``Infinity``, which Python's tools write, are read."""
     if not raw.strip():
-        raise UsageError(f"{path}: the file is empty")
+        raise UsageError(f"{path}: the file is empty; give the tool's result file")
     try:
         return Document(path, json.loads(raw))
     except (ValueError, RecursionError) as error:

@@ -141,7 +141,7 @@ def read(document: Document) -> ImportedRun:
         failures += failed
         backend = benchmark.config.backend
     if not stages:
-        raise UsageError(f"{document.path}: it holds no benchmark")
+        raise UsageError(f"{document.path}: it holds no benchmark; give the result of a run that ended")
     planned = all(request.planned_ns is not None for stage in stages for request in stage.requests)
     waits = (
         f"Client wait is from {TOOL}'s own planned time; of how late its scheduler was, and what its cap held back, each "
@@ -195,7 +195,9 @@ def _stage(document: Document, number: int, benchmark: _Benchmark) -> tuple[Impo
         made.complete_ns = None
         stage.requests.append(made)
     if not stage.requests:
-        raise UsageError(f"{document.path}, benchmark {number}: it holds no request")
+        raise UsageError(
+            f"{document.path}, benchmark {number}: it holds no request; give the result of a run that kept its requests"
+        )
     stage.requests.sort(key=lambda request: request.sent_ns)
     stage.printed = _printed(benchmark.metrics)
     return stage, failures
@@ -209,7 +211,8 @@ def _load(document: Document, number: int, benchmark: _Benchmark) -> ImportedSta
     if strategy.type_ in ("synchronous", "concurrent", "throughput") and in_flight:
         return ImportedStage(mode="closed", concurrency=in_flight, requests=[])
     raise UsageError(
-        f"{document.path}, benchmark {number}: its load ({strategy.type_}) is neither a rate nor a concurrency"
+        f"{document.path}, benchmark {number}: its load ({strategy.type_}) is neither a rate nor a concurrency; "
+        "run GuideLLM with --profile constant, poisson, concurrent or synchronous"
     )
 
 

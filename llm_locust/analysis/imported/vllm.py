@@ -84,7 +84,10 @@ def read(document: Document) -> ImportedRun:
         )
     result = converted(document, document.whole, _Result, f"a result of {TOOL}")
     if result.ramp_up_strategy is not None:
-        raise UsageError(f"{document.path}: its rate went up meanwhile (ramp_up_strategy): it is no one test point")
+        raise UsageError(
+            f"{document.path}: its rate went up meanwhile (ramp_up_strategy): it is no one test point; "
+            "run the bench at one rate (without --ramp-up-strategy)"
+        )
     lengths = {name: len(getattr(result, name)) for name in _DETAILS}
     lengths |= {} if result.latencies is None else {"latencies": len(result.latencies)}
     if len(set(lengths.values())) > 1:
@@ -120,7 +123,7 @@ def read(document: Document) -> ImportedRun:
 
 def _requests(document: Document, result: _Result) -> tuple[list[ImportedRequest], list[Failure]]:
     if not result.start_times:
-        raise UsageError(f"{document.path}: it holds no request")
+        raise UsageError(f"{document.path}: it holds no request; give the result of a run that sent some")
     try:
         written = datetime.strptime(result.date, "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
     except ValueError:

@@ -123,13 +123,19 @@ class TraceBuilder:
         n = len(time)
         if not n:
             why = ", ".join(f"{count} dropped: {reason}" for reason, count in dropped.items())
-            raise UsageError(f"{self.file.path}: no rows that can be used ({why or 'it has only a header'})")
+            raise UsageError(
+                f"{self.file.path}: no rows that can be used ({why or 'it has only a header'}); "
+                "check what the file holds, or name its format with --trace-format"
+            )
         late = int(np.count_nonzero(time < np.maximum.accumulate(time)))
         order = np.argsort(time, kind="stable") if late else None
         step = written_step_ns(time, unit_ns)
         time = _sorted(time, order)
         if int(time[-1]) - int(time[0]) > np.iinfo(np.int64).max:
-            raise UsageError(f"{self.file.path}: its times span more than 292 years: the unit is not what it seems")
+            raise UsageError(
+                f"{self.file.path}: its times span more than 292 years: the unit is not what it seems; "
+                "check the format (--trace-format)"
+            )
         time = time - time[0]
         bins = bin_ns(time)
         notes = list(self.notes)

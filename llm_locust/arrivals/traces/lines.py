@@ -77,7 +77,7 @@ class TraceFile:
                 if self._start.startswith(magic):
                     raise UsageError(f"{self.path} is packed ({name}): unpack it first")
             if not self._start.removeprefix(_BOM).strip():
-                raise UsageError(f"{self.path} is empty")
+                raise UsageError(f"{self.path} is empty: give a file with rows")
         except UsageError:
             self._file.close()
             raise

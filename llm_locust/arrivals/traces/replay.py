@@ -187,13 +187,22 @@ def in_turn(time_ns: Ints, session: npt.NDArray[np.int32]) -> Ints:
 def _slice(trace: Trace, start_s: float | None, end_s: float | None, last_ns: int) -> tuple[int, int]:
     for name, value in (("start", start_s), ("end", end_s)):
         if value is not None and (not math.isfinite(value) or value < 0):
-            raise UsageError(f"the {name} of the slice is {value:g} s: it is a time from the trace's first row on")
+            raise UsageError(
+                f"the {name} of the slice is {value:g} s: it is a time from the trace's first row on, "
+                "so write seconds of at least 0"
+            )
     start = 0 if start_s is None else round(start_s * NS_PER_S)
     end = last_ns if end_s is None else min(round(end_s * NS_PER_S), last_ns)
     if start >= last_ns:
-        raise UsageError(f"{trace.path}: the slice begins at {start_s:g} s, but the trace covers {trace.seconds:g} s")
+        raise UsageError(
+            f"{trace.path}: the slice begins at {start_s:g} s, but the trace covers {trace.seconds:g} s; "
+            "begin before that"
+        )
     if start >= end:
-        raise UsageError(f"the slice begins at {start / NS_PER_S:g} s and ends at {end / NS_PER_S:g} s: it is empty")
+        raise UsageError(
+            f"the slice begins at {start / NS_PER_S:g} s and ends at {end / NS_PER_S:g} s: it is empty; "
+            "let it end later than it begins"
+        )
     return start, end
 
 

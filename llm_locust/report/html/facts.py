@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from llm_locust.analysis.evidence_files import record_path
-from llm_locust.analysis.words import NOT_MEASURED, number, percent
+from llm_locust.analysis.words import NOT_MEASURED, number, percent, with_round
 from llm_locust.records import Manifest, RunFolder, UsageError
 from llm_locust.records.evidence import EvidenceRecord
 from llm_locust.records.facts import FACT_NAMES
@@ -87,7 +87,7 @@ def seed_table(manifest: Manifest) -> Table:
     rows = [cells("workload", str(manifest.seed), NOT_MEASURED, NOT_MEASURED, manifest.workload.sha256)]
     rows += [
         cells(
-            f"stage {of.spec.stage}, round {of.spec.round}",
+            with_round(of.spec.label, of.spec.round),
             str(of.spec.seed),
             str(of.spec.first_index),
             str(of.planned),

@@ -14,7 +14,7 @@ from llm_locust.analysis import window as windows
 from llm_locust.analysis.derived import Bools, mask
 from llm_locust.analysis.gaps import Us
 from llm_locust.analysis.judgement import rows_of
-from llm_locust.analysis.words import number
+from llm_locust.analysis.words import number, with_round
 from llm_locust.records import NS_PER_S, Manifest, Outcome, StageManifest
 from llm_locust.records.device_sample import DeviceSample
 from llm_locust.records.server_sample import ServerSample
@@ -51,7 +51,7 @@ class StageData(NamedTuple):
     @property
     def title(self) -> str:
         """``open 2/s poisson``, with its round when it is a repetition."""
-        return self.summary.label + (f", round {self.summary.round}" if self.summary.round else "")
+        return with_round(self.summary.label, self.summary.round)
 
     def seconds(self, column: str) -> Floats:
         """A column of times in seconds from the origin, NaN where null."""

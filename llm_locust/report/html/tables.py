@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from llm_locust.analysis.gates import gate_name
 from llm_locust.analysis.server_gates import value_text
-from llm_locust.analysis.words import NOT_MEASURED, number, percent
+from llm_locust.analysis.words import NOT_MEASURED, number, percent, with_round
 from llm_locust.records.quality import QUALITY
 from llm_locust.records.summary import Gate, RunSummary, StageSummary
 from llm_locust.report.inert import LONGEST_NAME, one_line
@@ -48,7 +48,7 @@ def cells(*texts: str) -> list[Cell]:
 
 def stage_name(stage: StageSummary) -> str:
     """Its label, and its round when it is a repetition."""
-    return stage.label + (f", round {stage.round}" if stage.round else "")
+    return with_round(stage.label, stage.round)
 
 
 def ladder_table(stages: Sequence[StageSummary]) -> Table:

@@ -17,13 +17,14 @@ from llm_locust.analysis.words import number
 from llm_locust.records import NS_PER_S
 from llm_locust.records.device_sample import DeviceSample
 from llm_locust.records.server_sample import ServerSample
+from llm_locust.records.summary import RunSummary, StageSummary
 from llm_locust.report.html.axes import from_zero, linear_ticks, margins, units
 from llm_locust.report.html.chart import Cell, Chart, Key
 from llm_locust.report.html.run_data import Floats, RunData, StageData
 from llm_locust.report.html.theme import STAND_IN, drawing, new_figure, svg_of
 
 MOST_DRAWN = 24
-"""Stages; of more, the rest has its data only."""
+"""Stages; of more, those that the verdict turns on and the first others are drawn, and the rest has its data only."""
 
 MOST_BINS = 150
 
@@ -47,7 +48,19 @@ class _Line(NamedTuple):
 def timelines(data: RunData) -> list[Chart]:
     """A chart for every stage that was run."""
     ran = [stage for stage in data.stages if len(stage.rows)]
-    return [_timeline(data, stage, drawn=place < MOST_DRAWN) for place, stage in enumerate(ran)]
+    chosen = drawn_places([stage.summary for stage in ran], data.summary)
+    return [_timeline(data, stage, drawn=place in chosen) for place, stage in enumerate(ran)]
+
+
+def drawn_places(stages: Sequence[StageSummary], summary: RunSummary, most: int = MOST_DRAWN) -> set[int]:
+    """Which stages are drawn: at the last passing and the first failing rate, and at the knee, before any others."""
+    decides = {rate for rate in (summary.sustained_rate_rps, summary.first_failing_rate_rps) if rate is not None}
+    knee = summary.knee.concurrency if summary.knee is not None else None
+
+    def turns_on(stage: StageSummary) -> bool:
+        return stage.concurrency == knee is not None if stage.mode == "closed" else stage.rate_rps in decides
+
+    return set(sorted(range(len(stages)), key=lambda place: (not turns_on(stages[place]), place))[:most])
 
 
 def bin_width(seconds: float, most: int = MOST_BINS) -> float:
@@ -82,7 +95,12 @@ def _timeline(data: RunData, stage: StageData, *, drawn: bool) -> Chart:
     caption = f"Per bin of {number(width)} s; 0 is the start of the window, shaded.{missing}"
     title = f"{stage.title}: {stage.summary.verdict.result}"
     if not drawn:
-        return Chart(name, title, "Drawn are the first stages only; of this one there are the data.", columns)
+        return Chart(
+            name,
+            title,
+            f"Not drawn: {MOST_DRAWN} stages are, those around the boundary and the first others. Here are its data.",
+            columns,
+        )
     panels = [("requests per second", rates), ("requests", levels), *([("%", shares)] if shares else [])]
     with drawing(name):
         figure = new_figure(150 + 120 * (len(panels) - 1) + 30)

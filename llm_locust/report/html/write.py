@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pandas as pd
 from llm_locust.analysis.gaps import Us
 from llm_locust.records import Manifest, RunFolder
 from llm_locust.records.summary import RunSummary
+from llm_locust.records.whole_file import write_whole
 from llm_locust.report.html.chart import Chart, csv_of
 from llm_locust.report.html.page import make_page
 from llm_locust.report.html.render import render
@@ -48,7 +48,7 @@ def write_html(
     page = make_page(data, folder, markdown, name)
     _write_charts(charts, page.charts)
     path = folder.report_html.with_name(f"report{name}.html")
-    _replace(path, render(page, charts.name))
+    write_whole(path, render(page, charts.name))
     return path
 
 
@@ -56,14 +56,8 @@ def _write_charts(folder: Path, charts: Sequence[Chart]) -> None:
     """Every chart's data; what an earlier report had there and this one has not is taken away."""
     folder.mkdir(exist_ok=True)
     for chart in charts:
-        _replace(folder / f"{chart.name}.csv", csv_of(chart.columns))
+        write_whole(folder / f"{chart.name}.csv", csv_of(chart.columns))
     kept = {f"{chart.name}.csv" for chart in charts}
     for path in folder.glob("*.csv"):
         if path.name not in kept:
             path.unlink()
-
-
-def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)

@@ -74,6 +74,37 @@ def offset_of_page(page_clock_ns: int, sent_ns: int, received_ns: int) -> ClockS
     return ClockSample(at_ns=middle, offset_ns=page_clock_ns - middle, uncertainty_ns=half)
 
 
+class PageClock:
+    """One sampler's clock against the master's, by all of its pages that were read.
+
+    The page with the shortest round trip tells it best. How far the clocks moved apart meanwhile adds to its uncertainty:
+    50 ppm is 180 ms an hour.
+    """
+
+    def __init__(self) -> None:
+        self._best: ClockSample | None = None
+        self._least_ns: int | None = None
+        """No page allows all of the offsets above this one ..."""
+        self._most_ns: int | None = None
+        """... and none all of those below this one; without drift, all pages allow what lies between."""
+
+    def add(self, page: ClockSample) -> None:
+        """One more page."""
+        low, high = page.offset_ns - page.uncertainty_ns, page.offset_ns + page.uncertainty_ns
+        self._least_ns = high if self._least_ns is None else min(self._least_ns, high)
+        self._most_ns = low if self._most_ns is None else max(self._most_ns, low)
+        if self._best is None or page.uncertainty_ns < self._best.uncertainty_ns:
+            self._best = page
+
+    def sample(self) -> ClockSample | None:
+        """What is known; ``None`` before the first page."""
+        best = self._best
+        if best is None or self._least_ns is None or self._most_ns is None:
+            return None
+        within = max(best.uncertainty_ns, self._most_ns - best.offset_ns, best.offset_ns - self._least_ns)
+        return structs.replace(best, uncertainty_ns=within)
+
+
 def on_master_clock(samples: Iterable[DeviceSample], offset_ns: int) -> list[DeviceSample]:
     """The samples with their times on the master's clock."""
     return [structs.replace(sample, at_ns=sample.at_ns - offset_ns) for sample in samples]

@@ -77,7 +77,7 @@ class ProcessTree:
         except psutil.NoSuchProcess:
             raise UsageError(f"--pid {pid}: there is no such process on this machine") from None
         if self.ended:
-            raise UsageError(f"--pid {pid}: that process has ended")
+            raise UsageError(f"--pid {pid}: that process has ended; give the pid of one that runs")
         self._known: dict[int, psutil.Process] = {pid: self._root}
         self._times: dict[int, CpuTimes] | None = None
         self._at_ns = 0

@@ -22,6 +22,7 @@ from llm_locust.records.device_sample import (
     TelemetryNote,
     partial_path,
 )
+from llm_locust.records.whole_file import whole_file
 
 MAX_NOTES = 1000
 """Kept in all; something that comes and goes for days would fill the file."""
@@ -75,30 +76,22 @@ class SampleFile:
         Raises:
             OSError: there is no room for it; the partial one then stays.
         """
-        temporary = self.path.with_name(self.path.name + ".tmp")
-        try:
-            with temporary.open("wb") as final, self.partial.open("rb") as lines:
-                fields = {
-                    **msgspec.structs.asdict(self._head),
-                    "ended": ended,
-                    "ended_ns": ended_ns,
-                    "wall_step_ns": wall_step_ns,
-                    "notes": self._notes,
-                }
-                final.write(self._encoder.encode(fields).removesuffix(b"}") + b',"samples":[')
-                next(lines)  # the head
-                separator = b"\n"
-                for line in lines:
-                    if not line.startswith(_NOTE):
-                        final.write(separator + line.removesuffix(b"\n"))
-                        separator = b",\n"
-                final.write(b"\n]}\n")
-                final.flush()
-                os.fsync(final.fileno())
-            os.replace(temporary, self.path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
+        fields = {
+            **msgspec.structs.asdict(self._head),
+            "ended": ended,
+            "ended_ns": ended_ns,
+            "wall_step_ns": wall_step_ns,
+            "notes": self._notes,
+        }
+        with whole_file(self.path, synced=True) as final, self.partial.open("rb") as lines:
+            final.write(self._encoder.encode(fields).removesuffix(b"}") + b',"samples":[')
+            next(lines)  # the head
+            separator = b"\n"
+            for line in lines:
+                if not line.startswith(_NOTE):
+                    final.write(separator + line.removesuffix(b"\n"))
+                    separator = b",\n"
+            final.write(b"\n]}\n")
         self.partial.unlink()
 
     def close(self) -> None:

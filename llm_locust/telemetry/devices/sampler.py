@@ -105,9 +105,12 @@ class _Machine:
         except NoGpus as none:
             self.no_gpus = str(none)
             if sampling.gpus is not None:
-                raise UsageError(f"--gpus: no GPU can be sampled here ({none})") from None
+                raise UsageError(
+                    f"--gpus: no GPU can be sampled here ({none}); "
+                    "leave the option out to sample a process alone (--pid)"
+                ) from None
         if self.tree is None and self.gpus is None:
-            raise UsageError(f"nothing to sample: no --pid was given, and there is no GPU ({self.no_gpus})")
+            raise UsageError(f"nothing to sample: no --pid was given, and there is no GPU ({self.no_gpus}); give --pid")
         if self.tree is not None and (shares_memory() or (self.gpus is not None and self.gpus.unified)):
             self.tree.memory_kind = "unified"
         self._driver = None if self.gpus is None else Patient(self.gpus.sample, PATIENCE_S)

@@ -17,6 +17,7 @@ _JSON_LINES = re.compile(r"ndjson")
 _COMPRESSED = re.compile(r"compressed")
 _STREAMED = re.compile(r"streamed although")
 _NOT_HTTP = re.compile(r"not an HTTP")
+_OLLAMAS = "/api/"
 _ENDPOINTS = ("/chat/completions", "/completions", "/api/generate", "/api/chat", "/models", "/health", "/metrics")
 
 
@@ -65,7 +66,7 @@ def other_protocol(failed: Failed) -> Finding:
         remedy = "Switch compression off for this path in the proxy before the server: it also delays the stream."
         return Finding("the reply is compressed although plain text was asked for", remedy)
     if failed.says(_JSON_LINES):
-        remedy = "Use a user class for that API, or the server's OpenAI endpoint, /v1/chat/completions."
+        remedy = "Use locustfiles/ollama_chat.py for that API, or the server's OpenAI endpoint, /v1/chat/completions."
         return Finding("the server streams JSON lines, as Ollama's own API does", remedy)
     if failed.says(_STREAMED):
         remedy = 'Leave out --no-stream, or see why it does not heed "stream": false.'
@@ -97,11 +98,20 @@ def wrong_path(failed: Failed) -> Finding | None:
         return Finding(
             cause, f"If {before} does not belong there, leave it out of the base URL: --host {failed.root}{base}"
         )
-    if failed.models is not None:
+    if failed.path.startswith(_OLLAMAS):
         remedy = (
-            "It may serve its model by another API: try the other locustfile (chat or completions), or set the path of "
+            f"{failed.path} is Ollama's own API: for a server that speaks OpenAI's, as vLLM, SGLang and llama.cpp do, use "
+            "locustfiles/chat.py (llm-locust paths says where it is); for an Ollama, check host and port in --host."
         )
-        return Finding(f"the server answers, but {cause}", f"{remedy}your user class to one that it documents.")
+        return Finding(cause, remedy)
+    if failed.models is not None:
+        beside = "completions.py" if failed.path.endswith("/chat/completions") else "chat.py"
+        remedy = (
+            f"It may serve its model by another API: try locustfiles/{beside}, or locustfiles/ollama_chat.py if it speaks "
+            "Ollama's own API only (llm-locust paths says where they are); a user class of your own wants the path that the "
+            "server documents."
+        )
+        return Finding(f"the server answers, but {cause}", remedy)
     remedy = (
         f"Check host and port in --host, and whether a path belongs to it ({failed.root}/PATH before {failed.path})."
     )

@@ -75,7 +75,9 @@ def no_chat(failed: Failed) -> Finding | None:
     """The model has no chat template, or does another job."""
     if not failed.says(_NO_CHAT):
         return None
-    remedy = "Try the other locustfile (chat or completions), or serve the model with a chat template."
+    remedy = (
+        "Try the other way of asking (locustfiles/chat.py or completions.py), or serve the model with a chat template."
+    )
     return Finding("the model cannot be asked in this way", remedy)
 
 

@@ -203,7 +203,7 @@ def _checked(file: _File, path: Path) -> Mapping:
             _check_name(name, kind, section, place)
             entries_of = entry if isinstance(entry, list) else [entry]
             if not entries_of:
-                raise UsageError(f"{place}: names no metric")
+                raise UsageError(f'{place}: names no metric: write name or name{{label="value"}}')
             figures[name] = tuple(_alternative(one, kind, place) for one in entries_of)
     if not figures:
         raise UsageError(f"mapping file {path}: maps nothing: write [gauges], [counters] or [histograms]")
@@ -239,11 +239,11 @@ def _alternative(given: str | _Alternative, kind: Kind, place: str) -> Alternati
         raise UsageError(f'{place}: write either metric = "..." or sum = ["...", "..."]')
     names = given.sum if given.metric is None else [given.metric]
     if not names:
-        raise UsageError(f"{place}: sum names no metric")
+        raise UsageError(f'{place}: sum names no metric: write sum = ["...", "..."]')
     if not 0 < given.scale < float("inf"):
         raise UsageError(f"{place}: scale must be a positive number, not {given.scale:g}")
     if kind == "histogram" and len(names) > 1:
-        raise UsageError(f"{place}: histograms of different metrics cannot be added")
+        raise UsageError(f"{place}: histograms of different metrics cannot be added: name one metric")
     return Alternative(tuple(_selector(name, place) for name in names), given.scale)
 
 

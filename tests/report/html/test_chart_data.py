@@ -8,8 +8,10 @@ import pytest
 
 from llm_locust.records import NS_PER_S
 from llm_locust.records.device_sample import DeviceSample
+from llm_locust.records.summary import Knee
+from llm_locust.report import merge_run
 from llm_locust.report.html.chart import csv_of
-from llm_locust.report.html.timelines import bin_width
+from llm_locust.report.html.timelines import bin_width, drawn_places
 from tests.analysis.run_builder import RunBuilder
 from tests.report.html.test_page import Run, written
 
@@ -163,3 +165,16 @@ def test_columns_of_different_length_are_no_data() -> None:
 
 def test_not_measured_is_an_empty_cell_and_a_formula_is_text() -> None:
     assert csv_of({"=a": [None, 0, "=1+1", "+x", -1.5]}) == "'=a\n\"\"\n0\n'=1+1\n'+x\n-1.5\n"
+
+
+def test_of_many_stages_those_around_the_boundary_are_drawn_then_the_first_others(tmp_path: Path) -> None:
+    made = RunBuilder(tmp_path)
+    for rate in (1, 2, 3, 4, 5):
+        made.stage(rate=rate, window=5).requests(5)
+    made.stage(concurrency=4, window=5).requests(5)
+    summary = merge_run(made.write()).summary
+    summary.sustained_rate_rps, summary.first_failing_rate_rps, summary.knee = 4.0, 5.0, None
+    assert drawn_places(summary.stages, summary, most=3) == {0, 3, 4}
+    assert drawn_places(summary.stages, summary, most=24) == {0, 1, 2, 3, 4, 5}
+    summary.knee = Knee(concurrency=4, strength="candidate", sentence="")
+    assert drawn_places(summary.stages, summary, most=3) == {3, 4, 5}

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from llm_locust.records import Clock, ClockSample
 from llm_locust.records.device_sample import DeviceSample, TelemetryClock
-from llm_locust.telemetry.devices.clock_offset import boot_id, clock_offset, offset_of_page, on_master_clock
+from llm_locust.telemetry.devices.clock_offset import (
+    PageClock,
+    boot_id,
+    clock_offset,
+    offset_of_page,
+    on_master_clock,
+)
 
 THERE = TelemetryClock(anchor_ns=5_000, boot_id="boot-1")
 SCRAPED = ClockSample(at_ns=0, offset_ns=70, uncertainty_ns=9)
@@ -49,3 +55,20 @@ def test_a_clock_that_is_ahead_has_its_times_put_back() -> None:
     sample = DeviceSample(at_ns=1_000, kind="process", rss_bytes=5)
     [moved] = on_master_clock([sample], 800)
     assert (moved.at_ns, moved.rss_bytes, sample.at_ns) == (200, 5, 1_000)
+
+
+def test_of_many_pages_the_one_with_the_shortest_round_trip_tells_it() -> None:
+    clock = PageClock()
+    assert clock.sample() is None
+    for at, offset, half in ((1, 70, 40), (2, 95, 9), (3, 60, 50)):
+        clock.add(ClockSample(at_ns=at, offset_ns=offset, uncertainty_ns=half))
+    assert clock.sample() == ClockSample(at_ns=2, offset_ns=95, uncertainty_ns=9)
+
+
+def test_how_far_the_clocks_moved_apart_is_part_of_the_uncertainty() -> None:
+    clock = PageClock()
+    clock.add(ClockSample(at_ns=1, offset_ns=100, uncertainty_ns=5))
+    clock.add(ClockSample(at_ns=2, offset_ns=400, uncertainty_ns=8))  # it was at least 392 then
+    assert clock.sample() == ClockSample(at_ns=1, offset_ns=100, uncertainty_ns=292)
+    clock.add(ClockSample(at_ns=3, offset_ns=-300, uncertainty_ns=10))  # ... and at most -290 then
+    assert clock.sample() == ClockSample(at_ns=1, offset_ns=100, uncertainty_ns=390)
