@@ -4,8 +4,8 @@
     python -m benchmarks.import_time --runs 40 --top 20
 
 Processes are started in turn (A B C A B C ...), so that a machine whose speed drifts bends all alike. "import" is the time
-that the statement itself took; "process" is the CPU time of the whole process, with the interpreter's start, the threads that
-NumPy's BLAS starts, and what it takes to give all of it back. Measure while nothing else runs.
+that the statement itself took; "process" is the CPU time of the whole process, with the interpreter's start, the threads
+that NumPy's BLAS starts, and what it takes to give all of it back. Measure while nothing else runs.
 """
 
 from __future__ import annotations

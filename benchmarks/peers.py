@@ -442,7 +442,7 @@ def main() -> int:
     parser.add_argument("--guidellm", help="its command")
     parser.add_argument("--aiperf", help="its command")
     parser.add_argument("--genai-bench", help="its command; it has closed loops only")
-    parser.add_argument("--rates", default="100,250", help="open arrival rates (default %(default)s)")
+    parser.add_argument("--rates", default="", help="open arrival rates (default 100,250, if no --users are given)")
     parser.add_argument("--users", default="", help="closed loops, e.g. 203")
     parser.add_argument("--seconds", type=float, default=20.0, help="of load, per run (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="how often all of it (default %(default)s)")
@@ -456,7 +456,8 @@ def main() -> int:
     tools = [Tool("llm_locust", _ours, _read_ours)]
     makers = ((options.guidellm, _guidellm), (options.aiperf, _aiperf), (options.genai_bench, _genai_bench))
     tools += [maker(str(Path(program).absolute())) for program, maker in makers if program]
-    loads = [Load(float(rate), None, options.seconds) for rate in options.rates.split(",") if rate]
+    rates = options.rates or ("" if options.users else "100,250")
+    loads = [Load(float(rate), None, options.seconds) for rate in rates.split(",") if rate]
     loads += [Load(None, int(users), options.seconds) for users in options.users.split(",") if users]
     with tempfile.TemporaryDirectory() as scratch:
         home = (options.keep or Path(scratch)).absolute()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docs.generate.fields import SAID, Field, fields_of
+from docs.generate.fields import Field, fields_of
 from docs.generate.markdown import code, page, section, table, text
 
 DERIVED = {
@@ -51,7 +51,8 @@ def files_page() -> str:
         section(
             "requests/worker-K.csv",
             "One row per arrival that came to an end, written by worker K while the run goes on; "
-            "`worker-K.shipped.csv` is the master's copy of it. Times are those of the worker's own clock.",
+            "`worker-K.shipped.csv` is the master's copy of it. Times are those of the worker's own clock. What an "
+            "`outcome` means: [judging](judging.md#outcomes-of-a-request).",
             _columns(fields_of(RequestRecord)),
         ),
         section(
@@ -108,8 +109,4 @@ def files_page() -> str:
 
 
 def _columns(fields: list[Field]) -> str:
-    return table(("name", "type", "what it is"), ((code(f.name), text(f.kind), _meaning(f)) for f in fields))
-
-
-def _meaning(field: Field) -> str:
-    return field.meaning if field.meaning == SAID.get(field.name) else text(field.meaning)
+    return table(("name", "type", "what it is"), ((code(f.name), text(f.kind), text(f.meaning)) for f in fields))

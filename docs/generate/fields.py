@@ -1,4 +1,4 @@
-"""Fields of the data contracts with what is said of them: their types, and the docstrings that stand under them."""
+"""Fields of the data contracts with what is said of them: their types, and the words that stand under them in the code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 
@@ -22,12 +22,55 @@ class Field(NamedTuple):
 
 
 def fields_of(contract: type[msgspec.Struct]) -> list[Field]:
-    """The fields in their order, with the docstring of each, or else what its name says."""
-    docs = {name: doc for kind in reversed(contract.__mro__) for name, doc in _docs(kind)}
+    """The fields in their order, each with what is said of it.
+
+    Raises:
+        LookupError: nothing is said of one; where to say it is in the message.
+    """
+    if found := wordless(contract):
+        raise LookupError(
+            f"say under the fields of {contract.__module__}.{contract.__name__} what they are: {', '.join(found)}"
+        )
+    words = _words(contract)
     return [
-        Field(field.encode_name, kind_text(field.type), docs.get(field.name) or _from_name(field.name))
-        for field in msgspec.structs.fields(contract)
+        Field(field.encode_name, kind_text(field.type), words[field.name]) for field in msgspec.structs.fields(contract)
     ]
+
+
+def wordless(contract: type[msgspec.Struct]) -> list[str]:
+    """Fields of which nothing is said."""
+    words = _words(contract)
+    return [field.name for field in msgspec.structs.fields(contract) if not words.get(field.name)]
+
+
+def inner(contract: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
+    """Contracts that a contract is made of, at any depth, each once, in the order of the fields."""
+    found: dict[type[msgspec.Struct], None] = {}
+    open_ = [contract]
+    while open_:
+        of = open_.pop(0)
+        new = [kind for field in msgspec.structs.fields(of) for kind in _structs(field.type) if kind not in found]
+        found |= dict.fromkeys(new)
+        open_ += dict.fromkeys(new)
+    return iter(found)
+
+
+def _structs(kind: Any) -> Iterator[type[msgspec.Struct]]:
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield kind
+    for part in get_args(kind):
+        yield from _structs(part)
+
+
+def _words(contract: type[msgspec.Struct]) -> dict[str, str]:
+    """What is said of each field: the docstring under it, or else the description that its type carries."""
+    described = {
+        field.name: part.description
+        for field in msgspec.structs.fields(contract)
+        for part in getattr(field.type, "__metadata__", ())
+        if isinstance(part, msgspec.Meta) and part.description
+    }
+    return described | {name: doc for kind in reversed(contract.__mro__) for name, doc in _docs(kind)}
 
 
 def _docs(kind: type) -> Iterator[tuple[str, str]]:
@@ -40,72 +83,6 @@ def _docs(kind: type) -> Iterator[tuple[str, str]]:
             continue
         if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str):
             yield said.target.id, after.value.value
-
-
-SAID = {
-    "run_id": "The run's name.",
-    "stage": "Number of the stage, from 0.",
-    "round": "Which repetition of its point, from 0.",
-    "worker": "The K of `worker-K.csv`.",
-    "user": "The user class.",
-    "slice": "The part of the workload; empty where it has none.",
-    "cold": "1: the request found the model unloaded; 0: loaded; empty: the server does not say.",
-    "planned_ns": "When it was due.",
-    "dispatched_ns": "When the load generator took it up.",
-    "connect_ns": "Duration of the connect, where a new connection was needed.",
-    "tls_ns": "Duration of the TLS handshake.",
-    "reused": "1: the connection was there already.",
-    "retries": "1: a kept-alive connection had been closed by the server, and the request was sent on another.",
-    "written_ns": "When its bytes were with the kernel.",
-    "headers_ns": "When the head of the response came.",
-    "first_output_ns": "When the first generated token came, of any kind.",
-    "first_answer_ns": "When the first one came that is not reasoning.",
-    "last_output_ns": "When the last one came.",
-    "outcome": "What became of it: [outcomes](judging.md#outcomes-of-a-request).",
-    "status": "HTTP status.",
-    "finish_reason": "As the server gave it.",
-    "prompt_tokens": "As the server counted them.",
-    "output_tokens": "Generated tokens, reasoning included.",
-    "reasoning_tokens": "Of which reasoning, where the server says so.",
-    "cached_tokens": "Prompt tokens that the server had in its prefix cache.",
-    "output_events": "Events that carried output; one may carry several tokens.",
-    "max_gap_ns": "The longest gap between two output events.",
-    "bytes_in": "Bytes of the response.",
-    "prompt_sha256": "Digest of what was asked.",
-    "prompt_index": "Which prompt of the workload.",
-    "prefix_group": "Prompts of one group begin alike.",
-    "session": "The conversation that it is a turn of.",
-    "turn": "Which turn, from 1.",
-    "input_tokens_asked": "Length that the prompt was made for.",
-    "max_tokens": "Output limit.",
-    "read_lag_ns": "The largest difference between a read's user and kernel time.",
-    "total_duration_ns": "As Ollama reports it.",
-    "load_duration_ns": "As Ollama reports it.",
-    "prompt_eval_duration_ns": "As Ollama reports it.",
-    "eval_duration_ns": "As Ollama reports it.",
-    "server_queue_ns": "Time in the server's queue, where the server says it.",
-}
-"""Of fields that the code leaves to their names."""
-
-_UNITS = {
-    "_ns": "Nanoseconds.",
-    "_us": "Microseconds.",
-    "_ms": "Milliseconds.",
-    "_rps": "Per second.",
-    "_tps": "Tokens per second.",
-    "_gb": "GB (10^9 bytes).",
-    "_pct": "Percent.",
-    "_bytes": "Bytes.",
-    "_s": "Seconds.",
-    "_w": "Watts.",
-    "_c": "Degrees Celsius.",
-    "_mhz": "MHz.",
-    "_j": "Joules.",
-}
-
-
-def _from_name(name: str) -> str:
-    return SAID.get(name) or next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "")
 
 
 def kind_text(kind: Any) -> str:

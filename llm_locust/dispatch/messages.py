@@ -122,24 +122,33 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
     TYPE: ClassVar[str] = "llm_progress"
     stage: int
+    """Number of the stage in its run, from 0."""
     at_ns: int
+    """When it was written, Unix nanoseconds on the worker's clock."""
     due: int
     """Arrivals whose planned time has passed."""
     sent: int
+    """Requests issued so far."""
     in_flight: int
+    """Requests sent and not ended."""
     waiting: int
     """Taken up, but held back by the cap."""
     ok: int
+    """Requests that ended with outcome ``ok``."""
     failed: int
+    """Requests that ended with any other outcome."""
     batch_left: int
     """Arrivals of the measurement window without an outcome yet."""
     output_tokens: int
     """Generated so far in this stage; a reply whose count is unknown, or not there yet, counts with its limit."""
     failures_in_a_row: int
+    """Failures since the last ``ok`` of this stage; who left as planned is none."""
     last_failure: str | None
+    """Outcome and error of the last one; ``None``: none yet."""
     stop: str | None
     """Why this worker wants the run to end: a spent budget, a disk that is full."""
     cpu_percent: float | None
+    """Of the worker's process since the last report, 100 is one core; ``None``: not measured."""
     loop_lag_ms: float | None
     """The worst lateness of a 100 ms timer since the last report: what a busy event loop adds to everything."""
     clock_steps: int = 0

@@ -21,6 +21,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
     """What all lines have."""
 
     schema: str = SCHEMA
+    """Version of these lines."""
     at_s: float
     """When the line was written: Unix seconds of the master's clock."""
     run_id: str | None
@@ -33,7 +34,9 @@ class RunStarted(Line, frozen=True, kw_only=True, tag="run_started"):
     folder: str | None
     """Where its files are."""
     host: str | None
+    """The base URL of the target, without credentials."""
     model: str | None
+    """As requests name it; ``null``: none was named."""
     synthetic: bool
     """The server is the synthetic engine: none of these figures is performance."""
     slo: dict[str, float]
@@ -41,6 +44,7 @@ class RunStarted(Line, frozen=True, kw_only=True, tag="run_started"):
     gates: list[str]
     """As a person chose them; empty for the defaults."""
     stage_count: int | None
+    """Stages of the run; ``null``: the shape finds out as it goes."""
 
 
 class StageStarted(Line, frozen=True, kw_only=True, tag="stage_started"):
@@ -49,11 +53,15 @@ class StageStarted(Line, frozen=True, kw_only=True, tag="stage_started"):
     stage: int
     """From 0, as in requests.csv."""
     round: int
+    """Which repetition of its point, from 0."""
     label: str
+    """As tables name it."""
     mode: str
     """``open`` or ``closed``."""
     rate_rps: float | None
+    """Offered arrivals per second; ``null`` for a closed loop."""
     concurrency: int | None
+    """Requests kept in flight; ``null`` for open arrivals."""
 
 
 class GroupFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,12 +72,17 @@ class GroupFigures(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None
     """``null``: all user classes together."""
     measured: int
+    """Requests of the window that have ended."""
     ok: int
+    """... of which with outcome ``ok``."""
     failed: int
+    """... of which with any other outcome."""
     outcomes: dict[str, int]
+    """How many had each outcome."""
     status_counts: dict[str, int]
     """By HTTP status."""
     good: int | None
+    """Ok requests that met every chosen limit; ``null``: no limit was chosen, or it cannot be told."""
     attainment: float | None
     """good / measured, 0 to 1."""
     error_rate: float | None
@@ -79,6 +92,7 @@ class GroupFigures(msgspec.Struct, frozen=True, kw_only=True):
     goodput_rps: float | None
     """good / seconds of the window."""
     output_tokens: int | None
+    """Of ok requests; ``null``: not counted."""
     latencies_ms: dict[str, Spread]
     """``ttft``, ``tpot``, ``itl``, ``e2e``, ``max_gap``, ``client_wait``, ``dispatch_lag``, ``cap_wait``; one
     without a value is left out."""
@@ -88,9 +102,13 @@ class StageFigures(msgspec.Struct, frozen=True, kw_only=True):
     """A stage at one moment."""
 
     stage: int
+    """From 0, as in requests.csv."""
     round: int
+    """Which repetition of its point, from 0."""
     label: str
+    """As tables name it."""
     phase: Phase
+    """Where the stage is."""
     left_s: float | None
     """Until the next phase."""
     share: float
@@ -98,16 +116,21 @@ class StageFigures(msgspec.Struct, frozen=True, kw_only=True):
     planned: int
     """Arrivals whose planned time has passed, all phases; so are the next four."""
     sent: int
+    """Requests issued."""
     completed: int
+    """Requests that have ended, whatever became of them."""
     in_flight: int
+    """Requests sent and not ended."""
     waiting: int
     """Held back by ``--max-in-flight``."""
     generator_keeps_up: bool | None
     """``null``: too early to say."""
     generator_warnings: list[str]
+    """What it does not keep up with, as sentences."""
     server_running: float | None
     """Of all metrics pages that tell."""
     server_waiting: float | None
+    """Requests in the server's queue, of all metrics pages that tell."""
     groups: list[GroupFigures]
     """First all together, then slices, user classes, and pairs of them where there are several of both."""
 
@@ -116,6 +139,7 @@ class Figures(Line, frozen=True, kw_only=True, tag="figures"):
     """Once a second while a stage runs."""
 
     stage: StageFigures
+    """The stage now."""
 
 
 class StageEnded(Line, frozen=True, kw_only=True, tag="stage_ended"):
@@ -124,12 +148,14 @@ class StageEnded(Line, frozen=True, kw_only=True, tag="stage_ended"):
     interrupted: str | None
     """Why it ended before its time, when it did."""
     stage: StageFigures
+    """The stage at its end."""
 
 
 class Waiting(Line, frozen=True, kw_only=True, tag="waiting"):
     """Nothing happens, on purpose."""
 
     what: str
+    """What for, in words."""
 
 
 class Stopping(Line, frozen=True, kw_only=True, tag="stopping"):
@@ -138,14 +164,18 @@ class Stopping(Line, frozen=True, kw_only=True, tag="stopping"):
     how: Literal["drain", "now"]
     """``drain``: nothing more is sent, what is in flight ends or meets its deadline. ``now``: it is cancelled."""
     reason: str | None
+    """In words; ``null``: none was given."""
 
 
 class StageResult(msgspec.Struct, frozen=True, kw_only=True):
     """How a stage was judged."""
 
     stage: int
+    """From 0, as in requests.csv."""
     round: int
+    """Which repetition of its point, from 0."""
     label: str
+    """As tables name it."""
     result: str | None
     """``pass``, ``fail``, ``undetermined``, ``invalid`` or ``not_run``; ``null`` where nobody judged it."""
 
@@ -158,7 +188,9 @@ class RunJudged(Line, frozen=True, kw_only=True, tag="judged"):
     sentence: str
     """The verdict in words."""
     results: list[StageResult]
+    """Of each stage."""
     folder: str | None
+    """Where its files are."""
     report: bool
     """Whether there is a ``report.html`` in it."""
 
@@ -167,7 +199,9 @@ class RunFailed(Line, frozen=True, kw_only=True, tag="failed"):
     """The run came to no judgement: its last line."""
 
     exit_code: int | None
+    """That the command will end with; ``null``: not known."""
     reason: str | None
+    """In words; ``null``: none is known."""
 
 
 AnyLine = RunStarted | StageStarted | Figures | StageEnded | Waiting | Stopping | RunJudged | RunFailed

@@ -28,12 +28,14 @@ class SettingDifference(msgspec.Struct, frozen=True, kw_only=True):
     values: list[str]
     """Of each run, in words."""
     role: SettingRole
+    """Why it may differ."""
 
 
 class FigureDifference(msgspec.Struct, frozen=True, kw_only=True):
     """A figure of one run less the same figure of the first."""
 
     difference: float | None
+    """In the unit of the figure; ``None`` where one of the two was not measured."""
     relative: float | None = None
     """difference / the figure of the first run; ``None`` where that is 0."""
     interval: Interval | None = None
@@ -65,6 +67,7 @@ class PartComparison(msgspec.Struct, frozen=True, kw_only=True):
     slice: str | None = None
     """``None``: all requests together."""
     figures: list[ComparedFigure]
+    """Each figure of the part."""
 
 
 class PointComparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +78,9 @@ class PointComparison(msgspec.Struct, frozen=True, kw_only=True):
     rounds: list[int]
     """Of each run, those that count."""
     parts: list[PartComparison]
+    """All requests together, then each slice."""
     notes: list[str] = []
+    """What is worth knowing, as sentences."""
 
 
 class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,24 +89,35 @@ class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     """``A``, ``B``, ..."""
     run_id: str
+    """The run's name."""
     folder: str
+    """Where its files are."""
     started_at: str
+    """ISO 8601, UTC."""
     host: str
+    """The base URL of the target, without credentials."""
     model: str | None
+    """As requests name it; ``None``: none was named."""
     state: str
+    """How the run ended."""
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """What ``llm-locust compare`` found."""
 
     schema_version: str = SCHEMA_VERSION
+    """Version of this form."""
     runs: list[ComparedRun]
+    """Those compared; the others are held against the first."""
     settings: list[SettingDifference] = []
+    """What is not the same in all runs."""
     compared: str
     """What the comparison is about, in a sentence."""
     points: list[PointComparison] = []
+    """Each rate or concurrency that every run has."""
     not_compared: list[str] = []
     """Points that are not in every run, or not valid in one, with the reason."""
     methods: list[str] = []
     """How the intervals were made, and what they assume."""
     limitations: list[str] = []
+    """What the comparison does not say, as sentences."""

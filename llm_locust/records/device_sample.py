@@ -68,10 +68,12 @@ class DeviceSample(msgspec.Struct, kw_only=True, omit_defaults=True):
     session: str | None = None
     """The sampler that took it. Its file and its page hold the same samples, which are then not counted twice."""
     kind: Literal["gpu", "process"]
+    """A GPU, or a tree of processes."""
 
     gpu: int | None = None
     """Index of the GPU as its driver counts."""
     uuid: str | None = None
+    """The GPU's, as its driver names it."""
     name: str | None = None
     """The GPU's model, or the name of the root process."""
     pid: int | None = None
@@ -82,6 +84,7 @@ class DeviceSample(msgspec.Struct, kw_only=True, omit_defaults=True):
     memory_used_bytes: int | None = None
     """In use on the GPU by everybody, without what the driver reserves: never the server's alone."""
     memory_total_bytes: int | None = None
+    """Memory of the GPU."""
     process_memory_bytes: int | None = None
     """In use on the GPU by the tree of processes, as the driver tells it."""
     utilisation_pct: float | None = None
@@ -89,9 +92,13 @@ class DeviceSample(msgspec.Struct, kw_only=True, omit_defaults=True):
     memory_utilisation_pct: float | None = None
     """Share of that period in which GPU memory was read or written; not how full it is."""
     power_w: float | None = None
+    """Power drawn by the GPU in watts."""
     power_limit_w: float | None = None
+    """Power limit in force in watts."""
     temperature_c: float | None = None
+    """Temperature of the GPU in degrees Celsius."""
     sm_clock_mhz: float | None = None
+    """Clock of the multiprocessors in MHz."""
     clock_reasons: str | None = None
     """Words separated by spaces, see ``CLOCK_REASONS``; ``none`` when there is no reason."""
 
@@ -105,7 +112,9 @@ class DeviceSample(msgspec.Struct, kw_only=True, omit_defaults=True):
     cpu_pct: float | None = None
     """Processor time since the sample before, of living processes and those that ended meanwhile; 100 is one core."""
     processes: int | None = None
+    """Processes in the tree."""
     threads: int | None = None
+    """Threads of all of them."""
 
     error: str | None = None
     """Why nothing could be measured."""
@@ -168,6 +177,7 @@ class TelemetryMachine(msgspec.Struct, frozen=True, kw_only=True):
     """The machine that was sampled."""
 
     host: str
+    """Name of the machine."""
     system: str
     """Operating system and its version."""
     cpu: str | None = None
@@ -175,13 +185,16 @@ class TelemetryMachine(msgspec.Struct, frozen=True, kw_only=True):
     cpus: int | None = None
     """Logical processors."""
     ram_bytes: int | None = None
+    """Main memory."""
 
 
 class TelemetryProcess(msgspec.Struct, frozen=True, kw_only=True):
     """The root of the sampled tree. Its command line is left out: it may hold keys."""
 
     pid: int
+    """Its process id."""
     name: str
+    """As the system names it."""
     started_ns: int
     """By the wall clock, to about 10 ms."""
 
@@ -190,41 +203,59 @@ class TelemetryGpu(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU as it was found."""
 
     gpu: int
+    """Index of the GPU as its driver counts."""
     uuid: str | None = None
+    """As its driver names it."""
     name: str | None = None
+    """The GPU's model."""
     memory_total_bytes: int | None = None
+    """Memory of the GPU."""
     power_limit_w: float | None = None
+    """Power limit in force in watts."""
 
 
 class TelemetryHead(msgspec.Struct, kw_only=True):
     """What is known before the first sample."""
 
     format: str = TELEMETRY_FORMAT
+    """What kind of file this is."""
     version: int = TELEMETRY_VERSION
+    """Of the format."""
     llm_locust: str
     """The version of this project that wrote it."""
     session: str
     """Unique to this sampler."""
     run_id: str | None
+    """The run that it belongs to; ``None``: nobody named one."""
     started_ns: int
+    """When sampling began, Unix nanoseconds on the sampler's clock."""
     interval_s: float
+    """Seconds between two samples."""
     clock: TelemetryClock
+    """What its times are told by."""
     machine: TelemetryMachine
+    """Where it was sampled."""
     process: TelemetryProcess | None
+    """The root of the sampled tree; ``None``: no processes were sampled."""
     gpu_available: bool
+    """Whether there is a GPU that can be sampled."""
     gpu_reason: str | None
     """Why there is none."""
     driver_version: str | None
+    """Of the GPU's driver; ``None`` without a GPU."""
     cuda_version: str | None
     """The newest CUDA version that the driver supports."""
     gpus: list[TelemetryGpu]
+    """Every GPU that was found."""
 
 
 class TelemetryNote(msgspec.Struct, frozen=True, kw_only=True):
     """Something worth knowing, and when it was seen."""
 
     note: str
+    """In a sentence."""
     at_ns: int
+    """Unix nanoseconds on the sampler's clock."""
 
 
 Ending = Literal["duration", "process_ended", "signal", "unknown"]
@@ -235,11 +266,15 @@ class TelemetryFile(TelemetryHead, kw_only=True):
     """The file that ``llm-locust telemetry`` writes."""
 
     ended: Ending = "unknown"
+    """Why sampling ended."""
     ended_ns: int | None = None
+    """When it ended, Unix nanoseconds on the sampler's clock; ``None``: not known."""
     wall_step_ns: int | None = None
     """How far the wall clock stepped meanwhile; the samples are immune."""
     notes: list[TelemetryNote] = []
+    """What was worth knowing meanwhile."""
     samples: list[DeviceSample] = []
+    """Every sample, in the order of time."""
 
 
 class _Kind(msgspec.Struct, kw_only=True):

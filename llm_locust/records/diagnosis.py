@@ -26,8 +26,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     """The name of the rule in its table."""
     title: str
+    """The symptom in a few words."""
     where: Where
+    """The place on a request's way that it points to."""
     confidence: Confidence
+    """How sure it is."""
     stages: list[str] = []
     """Where it was seen, as stages are labelled; empty: over the whole run."""
     evidence: list[str]

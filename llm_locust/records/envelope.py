@@ -58,7 +58,7 @@ class ReleaseRequirement(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 class BoundedPercentile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A percentile of one round with what is known of the true one."""
 
-    value_ms: Latency
+    value_ms: Annotated[Latency, says("as it was measured")]
     at_most_ms: Annotated[
         Latency, says("the true percentile is at most this with 95 % confidence; null: too few requests")
     ]
@@ -70,7 +70,7 @@ class EnvelopeRound(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     test_id: Annotated[Name, says("of its evidence record")]
     tested_at: Annotated[Name, says("start of the stage, ISO 8601")]
-    measured_requests: Annotated[int, Meta(ge=0)]
+    measured_requests: Annotated[int, Meta(ge=0), says("that the figures are made of")]
     seconds: Annotated[Amount, says("length of the window")]
     attainment: Annotated[Share, says("good / measured requests")]
     goodput_rps: Annotated[Rate, says("good requests per second")]
@@ -86,11 +86,11 @@ class EnvelopeRound(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class EnvelopePoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One rate or concurrency that passed in every round, every gate signed."""
 
-    name: Name
-    mode: ArrivalMode
+    name: Annotated[Name, says("as its stages are labelled")]
+    mode: Annotated[ArrivalMode, says("open: arrivals do not wait for the server; closed: a fixed number in flight")]
     rate_rps: Annotated[Amount, says("arrivals per second; null for a closed loop")]
     concurrency: Annotated[Count, says("of a closed loop; null for open arrivals")]
-    rounds: Annotated[list[EnvelopeRound], Meta(min_length=1)]
+    rounds: Annotated[list[EnvelopeRound], says("each repetition"), Meta(min_length=1)]
 
 
 class EnvelopeLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -106,27 +106,27 @@ class EnvelopeLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class EnvelopeBurst(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Another arrival process of the released mean rate: a burst, or a trace played again."""
 
-    name: Name
-    result: Result
+    name: Annotated[Name, says("as its stages are labelled")]
+    result: Annotated[Result, says("of all its rounds together")]
 
 
 class EnvelopeRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One of the runs."""
 
-    run_id: Name
-    started_at: Name
-    ended_at: Text
+    run_id: Annotated[Name, says("name of the run")]
+    started_at: Annotated[Name, says("ISO 8601, UTC")]
+    ended_at: Annotated[Text, says("ISO 8601, UTC; null: its master was killed")]
     llm_locust: Annotated[Text, says("version that made the load")]
 
 
 class EnvelopeEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One evidence record of the runs."""
 
-    test_id: Name
+    test_id: Annotated[Name, says("of the record: run, stage and round")]
     file: Annotated[Name, says("below the folder that holds the run folders")]
     sha256: Annotated[Digest, says("of the file's bytes")]
     label: Annotated[Name, says("the stage")]
-    result: Result
+    result: Annotated[Result, says("of the stage")]
     evidence_grade: Annotated[Grade, says("as filed; rounds that were run apart count together in a release")]
     counted: Annotated[bool, says("false: invalid, so it says nothing in either direction")]
 
@@ -170,13 +170,13 @@ class Envelope(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     service_of: Annotated[Name, says("test_id of the record that service and workload are copied from")]
     service: Annotated[dict[str, FactValue | None], says("model, engine and hardware, as in the evidence record")]
     workload: Annotated[dict[str, FactValue | None], says("what was sent, as in the evidence record")]
-    limits: EnvelopeLimits
+    limits: Annotated[EnvelopeLimits, says("what every round was held to")]
     owner: Annotated[Text, says("who answers for it")]
     retest_when: Annotated[Texts, says("changes after which it no longer holds")]
 
     # What it rests on, and what it does not say.
-    runs: Annotated[list[EnvelopeRun], Meta(min_length=1)]
-    evidence: Annotated[list[EnvelopeEvidence], Meta(min_length=1)]
+    runs: Annotated[list[EnvelopeRun], says("the runs that were released together"), Meta(min_length=1)]
+    evidence: Annotated[list[EnvelopeEvidence], says("every evidence record of the runs"), Meta(min_length=1)]
     requirements: Annotated[list[ReleaseRequirement], says("of a release, all of them met"), Meta(min_length=1)]
     not_covered: Annotated[Texts, says("what was not tested")]
     limitations: Annotated[Texts, says("what it does not say")]

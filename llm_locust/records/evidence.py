@@ -58,9 +58,9 @@ def says(text: str) -> Meta:
 class RecordGate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One condition of a pass that took part in the verdict."""
 
-    name: str
-    relation: Literal[">=", "<=", "="]
-    limit: float | str
+    name: Annotated[str, says("the figure, with its slice when it is one of a slice: ttft_p95, faq:attainment")]
+    relation: Annotated[Literal[">=", "<=", "="], says("how the value must stand to the limit")]
+    limit: Annotated[float | str, says("in the unit of the figure; flat for a trend")]
     value: Annotated[Figure | str, says("null: not measured; the gate can then neither pass nor fail")]
     passed: Annotated[bool | None, says("null: the value was not measured, or says nothing")] = msgspec.field(
         name="pass"
@@ -72,7 +72,7 @@ class RecordGate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class RecordGenerator(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Did the load generator do what was planned? If not, the record says nothing about the server."""
 
-    valid: bool
+    valid: Annotated[bool, says("it did what was planned")]
     reasons: Annotated[Texts, says("why it is not valid, as sentences")]
 
 

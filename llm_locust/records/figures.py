@@ -26,14 +26,18 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
     """A two-sided 95 % confidence interval of a share."""
 
     low: float
+    """Its lower end."""
     high: float
+    """Its upper end."""
 
 
 class Percentile(msgspec.Struct, frozen=True, kw_only=True):
     """A nearest-rank percentile of ``n`` values, with its one-sided 95 % bounds by order statistics."""
 
     value: Figure
+    """In the unit of its name; ``"inf"`` when it falls among failures, ``None``: not measured."""
     n: int
+    """Values that it is made of."""
     at_maximum: bool = False
     """The rank is that of the largest value: too few values to tell this percentile from the maximum."""
     low: Figure = None
@@ -48,7 +52,9 @@ class LimitCount(msgspec.Struct, frozen=True, kw_only=True):
     """How the ok requests of a stage stand to one chosen latency limit."""
 
     name: str
+    """The limit, as ``--slo`` names it."""
     limit_ms: float
+    """In milliseconds; a value equal to it meets it."""
     judged: int
     """Ok requests that have the value."""
     missed: int
@@ -63,9 +69,13 @@ class ErrorCount(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of failure, as often as it was seen."""
 
     outcome: str
+    """What became of these requests."""
     status: int | None
+    """HTTP status; ``None`` when no head of a response came."""
     error: str | None
+    """One line; ``None`` when there is nothing to say."""
     count: int
+    """Measured requests that failed so."""
 
 
 class StallFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +86,7 @@ class StallFigures(msgspec.Struct, frozen=True, kw_only=True):
     chosen: bool
     """It is the chosen ``max_gap`` limit; else it is ten times the median gap."""
     gaps: int
+    """All of them."""
     stalled: int
     """... of which stalls."""
     share: float
@@ -88,11 +99,15 @@ class DeadlineFigures(msgspec.Struct, frozen=True, kw_only=True):
     """The deadlines along the streams of the ok requests (etalon's fluidity index is 1 - ``share``)."""
 
     deadlines: int
+    """All of them."""
     missed: int
+    """... of which output came later."""
     share: float
     """missed / deadlines."""
     requests: int
+    """Ok requests that could be judged."""
     requests_without_miss: int
+    """... of which kept every deadline."""
     missing: int = 0
     """Ok requests that could not be judged: no TTFT, or gaps that were not kept."""
 
@@ -103,7 +118,9 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     start_s: float
     """From the start of the window."""
     seconds: float
+    """Its length."""
     sent: int
+    """Requests issued."""
     completed: int
     """Requests that ended, whatever became of them."""
     ok: int
@@ -124,7 +141,9 @@ class LengthFigures(msgspec.Struct, frozen=True, kw_only=True):
     requests: int
     """Measured ok requests for which both are known."""
     asked_mean: float
+    """Tokens asked for."""
     got_mean: float
+    """Tokens that there were."""
     worst_off_share: float
     """The largest |got - asked| / asked."""
     close_share: float
@@ -141,9 +160,13 @@ class ColdFigures(msgspec.Struct, frozen=True, kw_only=True):
     share: float
     """cold / known."""
     cold_ttft_p50_ms: Percentile
+    """Of those that waited for the model to be loaded."""
     cold_ttft_p95_ms: Percentile
+    """Of those that waited for the model to be loaded."""
     warm_ttft_p50_ms: Percentile
+    """Of those that found it loaded."""
     warm_ttft_p95_ms: Percentile
+    """Of those that found it loaded."""
 
 
 class Drift(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,11 +177,13 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
     first: Figure
     """In the first span in which it is known."""
     last: Figure
+    """In the last span in which it is known."""
     change_share: float | None
     """(last - first) / first; ``None`` when the first is 0 or unknown."""
     direction: Literal["rising", "falling", "none"] | None
     """By a rank test against time at 0.1 %; ``None`` when too few spans have a value."""
     p_value: float | None = None
+    """Of that test, two-sided; ``None`` when too few spans have a value."""
     spans: list[Figure] = []
     """The value in each span."""
 
@@ -182,6 +207,7 @@ class InFlightTrend(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the number of arrivals taken up and not yet ended rises over spans of the window."""
 
     state: Literal["flat", "rising", "falling", "undetermined"]
+    """``undetermined``: too short, or too few, to tell."""
     detail: str
     """The reason in words."""
     rise: float | None = None

@@ -87,7 +87,9 @@ class GateSpec(msgspec.Struct, frozen=True, kw_only=True):
     slice: str | None = None
     """``None`` for all requests together, :data:`EVERY_SLICE` for each slice alone."""
     name: str
+    """The figure."""
     relation: Relation
+    """How it must stand to the limit."""
     limit: float | str
     """Milliseconds, a share, requests per second, a count, percent, or ``flat``."""
 
@@ -96,7 +98,9 @@ class GateFigure(msgspec.Struct, frozen=True, kw_only=True):
     """A figure that can be gated."""
 
     name: str
+    """As a gate names it."""
     kind: Kind
+    """What its limit is a number of."""
     relations: tuple[Relation, ...]
     """The first is the usual one."""
 

@@ -33,18 +33,25 @@ class StageWorker(msgspec.Struct, kw_only=True):
     worker: int
     """The ``k`` of ``worker-<k>.csv``: unique in the run."""
     client_id: str
+    """Locust's name of the worker."""
     rank: int
     """Its rank k of W: it takes ``arrivals[k::W]``."""
     host: str = ""
+    """Name of its machine; empty: it never said."""
     pid: int | None = None
+    """Its process id; ``None``: it never said."""
     addresses: list[str] = []
     """What the target's name (or its proxy's) resolved to there, in the order they are tried."""
     clock_start: ClockSample | None = None
+    """Its clock against the master's at the stage's start; ``None``: not measured."""
     clock_end: ClockSample | None = None
+    """The same at the stage's end; ``None``: not measured."""
     taken: int | None = None
     """How many of its arrivals came due; ``None`` when it never said."""
     lost: bool = False
+    """It went away before the stage's end."""
     lost_reason: str | None = None
+    """How that was noticed; ``None``: it was not lost."""
     wall_step_ns: int | None = None
     """How far its wall clock stepped during the run; the records are immune, but it is worth knowing."""
     clock_steps: int | None = None
@@ -55,11 +62,15 @@ class StageManifest(msgspec.Struct, kw_only=True):
     """One stage as it was run. Times are Unix nanoseconds on the master's clock."""
 
     spec: StageSpec
+    """The stage as it was asked for."""
     plan_sha256: str | None = None
+    """Digest of its planned arrivals, compared on every worker; ``None`` for a closed loop."""
     start_ns: int
     """The start of the warm-up."""
     window_start_ns: int
+    """The end of the warm-up."""
     window_end_ns: int | None
+    """The end of the measurement window; ``None`` when it was never reached."""
     arrivals_end_ns: int | None = None
     """When arrivals stopped: the end of the cool-down, early or not."""
     end_ns: int | None = None
@@ -67,6 +78,7 @@ class StageManifest(msgspec.Struct, kw_only=True):
     planned: int = 0
     """Arrivals that were due, cool-down included (withdrawn cool-down arrivals are not)."""
     workers: list[StageWorker] = []
+    """Those that took part."""
     interrupted: str | None = None
     """Why the stage ended before its time, when it did."""
 
@@ -75,9 +87,13 @@ class WorkloadFacts(msgspec.Struct, kw_only=True):
     """What was sent."""
 
     name: str
+    """What the workload is called."""
     kind: Literal["synthetic", "representative"]
+    """Made up, or taken from real traffic."""
     source: str
+    """Where the prompts come from."""
     sha256: str
+    """Digest of the prompts and their limits."""
     prompts: int | None = None
     """Distinct prompts, when finite; a session is one. An arrival beyond them takes the first again."""
     read: int | None = None
@@ -104,7 +120,9 @@ class Transcribed(msgspec.Struct, frozen=True, kw_only=True):
     """Another tool sent the requests; the rows are what its result file says of them."""
 
     tool: str
+    """Its name."""
     version: str | None = None
+    """Its version; ``None``: the file does not say."""
     file: str
     """The name of the file."""
     sha256: str
@@ -126,6 +144,7 @@ class MasterProcess(msgspec.Struct, frozen=True, kw_only=True):
     """The process that makes a run, told apart from any other that may come to have its id."""
 
     pid: int
+    """Its process id."""
     started_s: float
     """Unix seconds, by the wall clock of its system."""
     boot_id: str | None = None
@@ -138,31 +157,43 @@ class Manifest(msgspec.Struct, kw_only=True):
     """``manifest.json`` of a run folder."""
 
     schema_version: str = SCHEMA_VERSION
+    """Version of this form."""
     run_id: str
+    """The run's name, and that of its folder."""
     state: RunState
+    """``running`` until the master notes how it ended."""
     state_reason: str | None = None
+    """Why it is not ``complete``, in words; ``None``: there is nothing to say."""
     started_at: str
     """ISO 8601, UTC."""
     ended_at: str | None = None
+    """ISO 8601, UTC; ``None`` while it is running, or when its master was killed."""
     master: MasterProcess | None = None
     """Who was to note the end of the run; ``None`` where no process of ours made it."""
     host: str
     """The base URL of the target, without credentials."""
     model: str | None = None
+    """As requests name it; ``None``: none was named."""
     synthetic_engine: bool = False
     """The target said that it is the synthetic engine: nothing measured on it is called performance."""
     users: list[str] = []
+    """The user classes that took part."""
     versions: dict[str, str] = {}
+    """Of this project, Locust, Python and what else matters, by name."""
     machine: dict[str, str | int | float | None] = {}
     """The load generator's machine (the master's)."""
     options: dict[str, Any] = {}
     """The options of this project as given, without secrets."""
     command: list[str] = []
+    """The command line, without secrets."""
     seed: int
+    """Of everything random in the run."""
     deadline_s: float | None
     """``None`` only where another tool sent the requests and does not say."""
     max_in_flight: int | None = None
+    """Requests in flight at most (``--max-in-flight``); ``None`` for no cap."""
     streaming: bool = True
+    """``False``: whole replies were asked for, so there is no TTFT or TPOT."""
     proxy: str | None = None
     """``http://host:port`` of the proxy that everything went through; ``None`` for none."""
     tls_verified: bool | None = None
@@ -190,8 +221,11 @@ class Manifest(msgspec.Struct, kw_only=True):
     ollama: dict[str, Any] = {}
     """What Ollama's ``/api/ps`` said of the model: ``start`` and ``end``, each with its ``size`` and ``size_vram``."""
     requirements: Requirements = msgspec.field(default_factory=lambda: Requirements())
+    """What the run must show."""
     workload: WorkloadFacts
+    """What was sent."""
     stages: list[StageManifest] = []
+    """The stages that were run, in order."""
     transcribed: Transcribed | None = None
     """``None``: this project sent the requests itself."""
 

@@ -21,7 +21,9 @@ class UserChoice(msgspec.Struct, frozen=True, kw_only=True):
     """One user class and its share of the arrivals."""
 
     name: str
+    """The class's name."""
     weight: float
+    """Its share is this / all weights."""
 
 
 class TokenRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +33,9 @@ class TokenRule(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     source: Literal["server", "file", "estimate"] = "estimate"
+    """Who counted: the server, a tokenizer file, or nobody."""
     counted_by: str = "estimated: a word is taken for a token, the chat template for none"
+    """The same in words, for the manifest."""
     words: list[int] = []
     """Places in the pool of words that are one token each after a space; empty: all, for nobody has counted."""
     openers: list[int] = []
@@ -75,35 +79,45 @@ class SliceSpec(SourceSpec, frozen=True, kw_only=True):
     """One named part of a mix."""
 
     name: str
+    """As figures and gates name it."""
     weight: float
+    """Its share is this / all weights."""
 
 
 class WorkloadSpec(SourceSpec, frozen=True, kw_only=True):
     """What is sent; the digest lets every worker prove that it has the same prompts."""
 
     seed: int
+    """Of everything random in it."""
     mix_file: str | None = None
     """Where the mix was read."""
     mix: list[SliceSpec] = []
     """The slices, in place of one source."""
     tokens: TokenRule = TokenRule()
+    """How made-up text is counted."""
     sha256: str = ""
+    """Digest of prompts and limits; empty until it was taken."""
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One run, as a worker needs to know it. Holds no secrets: keys are read from each worker's own environment."""
 
     run_id: str
+    """The run's name."""
     folder: str
     """The run folder's path, as seen by the master; a worker on another machine makes its own."""
     host: str
+    """The base URL of the target, without credentials."""
     model: str | None
+    """As requests name it; ``None``: the request names none."""
     deadline_s: float
     """The whole-request deadline, from ``sent``; also the longest time an arrival is held back by the cap."""
     max_in_flight: int | None
     """Requests in flight over all workers; ``None`` for no cap."""
     users: list[UserChoice]
+    """The user classes and their shares."""
     workload: WorkloadSpec
+    """What is sent."""
     streaming: bool = True
     """``False`` asks for whole replies: there is no TTFT or TPOT then."""
     api_key_env: str | None = None

@@ -21,14 +21,18 @@ class BucketPercentile(msgspec.Struct, frozen=True, kw_only=True):
     high_ms: Figure
     """Not above this; ``"inf"`` in the last bucket."""
     n: int
+    """Observations that it is made of."""
 
 
 class CountDifference(msgspec.Struct, frozen=True, kw_only=True):
     """A count that client and server do not agree on."""
 
     name: str
+    """What was counted."""
     client: int
+    """As the client counted."""
     server: int
+    """As the server counted."""
     share: float | None
     """(server - client) / client; ``None`` when the client counted none."""
     text: str
@@ -60,10 +64,15 @@ class ServerFigures(msgspec.Struct, frozen=True, kw_only=True):
     running_peak: int | None = None
     """Of the moments that were sampled, as all peaks and means here."""
     running_mean: float | None = None
+    """Requests in the batch, weighted by time."""
     running_trend: InFlightTrend | None = None
+    """Of running requests over spans of the window."""
     waiting_peak: int | None = None
+    """Most requests in the server's queue."""
     waiting_mean: float | None = None
+    """Requests in the server's queue, weighted by time."""
     waiting_trend: InFlightTrend | None = None
+    """Of waiting requests over spans of the window."""
     kv_cache_peak_pct: float | None = None
     """Largest share of KV-cache blocks in use x 100, of the fullest engine."""
     kv_cache_mean_pct: float | None = None
@@ -71,12 +80,17 @@ class ServerFigures(msgspec.Struct, frozen=True, kw_only=True):
     prefix_cache_hit_rate: float | None = None
     """Tokens found / tokens looked up, 0 to 1."""
     preemptions: int | None = None
+    """Requests put aside for want of KV cache."""
     evictions: int | None = None
+    """KV-cache blocks given up."""
     rejections: int | None = None
+    """Requests refused because too many waited."""
     requests: int | None = None
     """Finished."""
     prompt_tokens: int | None = None
+    """Of what was finished, cached ones included."""
     generation_tokens: int | None = None
+    """Generated."""
     percentiles: dict[str, BucketPercentile] = {}
     """By name: ``queue_time_p95_ms``, ``ttft_p50_ms``, ... of what was finished between the two counter samples."""
 

@@ -63,6 +63,7 @@ class ServerSample(msgspec.Struct, kw_only=True):
     kv_usage_mean: float | None = None
     """... on average over the engines."""
     preemptions: float | None = None
+    """Requests put aside for want of KV cache."""
     evictions: float | None = None
     """Cache blocks."""
     prefix_cache_queries: float | None = None
@@ -72,6 +73,7 @@ class ServerSample(msgspec.Struct, kw_only=True):
     prompt_tokens: float | None = None
     """Cached ones included."""
     generation_tokens: float | None = None
+    """Generated tokens."""
     rejections: float | None = None
     """Requests refused because too many waited."""
     requests: float | None = None
@@ -85,8 +87,11 @@ class ServerSample(msgspec.Struct, kw_only=True):
     itl: CumulativeHistogram | None = None
     """Gaps between tokens, one observation per gap."""
     prefill_time: CumulativeHistogram | None = None
+    """From admission to the batch to the first token."""
     decode_time: CumulativeHistogram | None = None
+    """From the first token to the last."""
     e2e: CumulativeHistogram | None = None
+    """From arrival in the server to the last token."""
     context_tokens: float | None = None
     """Context that the model was loaded with, where a model is loaded on demand (Ollama); ``None`` while it is not."""
     model_bytes: float | None = None

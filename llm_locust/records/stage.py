@@ -20,6 +20,7 @@ class TraceReplay(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """The file, at this path on every worker."""
     format: str
+    """The trace format by its name."""
     sha256: str
     """Of the file's bytes."""
     time_scale: float = 1.0
@@ -38,9 +39,11 @@ class StageSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One rate, one concurrency or one replay. The open plan is a pure function of this specification (and its trace)."""
 
     stage: int
+    """Its number in the run, from 0."""
     round: int = 0
     """Which repetition of its point this is; each has arrivals and prompts of its own."""
     mode: ArrivalMode = "open"
+    """``open``: arrivals do not wait for the server; ``closed``: a fixed number of requests is kept in flight."""
     rate_rps: float | None = None
     """Offered arrival rate in requests per second: the mean over the window, but for ramps, where it is the rate at the
     start; ``None`` for a closed loop."""
@@ -53,6 +56,7 @@ class StageSpec(msgspec.Struct, frozen=True, kw_only=True):
     by_users: bool = False
     """The closed loop is made by Locust's own users, as many as there are, and not by the stage."""
     warmup_s: float
+    """Seconds before the window."""
     window_s: float | None
     """The measurement window; ``None`` for a stage of so many requests, or a closed loop that lasts until it is stopped."""
     requests: int | None = None

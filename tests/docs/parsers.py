@@ -15,7 +15,7 @@ from llm_locust.cli import llm_locust as commands
 OF_OTHERS = frozenset(
     {
         ".", "cat", "cd", "cp", "curl", "docker", "export", "git", "kill", "kubectl", "ls", "mkdir", "nginx", "nvidia-smi",
-        "ollama", "pip", "pipx", "python", "python3", "sed", "ssh", "sudo", "ulimit", "vllm",
+        "llama-server", "ollama", "pip", "pipx", "python", "python3", "sed", "ssh", "sudo", "ulimit", "vllm",
     }
 )  # fmt: skip
 """Commands of other people, of which only the name is known here."""

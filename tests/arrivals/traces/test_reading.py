@@ -197,7 +197,7 @@ def test_a_file_that_cannot_be_a_trace_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path, None) == f"{tmp_path} is a directory: name the trace file in it"
     assert "No such file" in refusal(tmp_path / "none", None)
     for content in (b"", b"\xef\xbb\xbf", b"\n \r\n"):
-        assert refusal(written(tmp_path, content), None).endswith("trace is empty")
+        assert refusal(written(tmp_path, content), None).endswith("trace is empty: give a file with rows")
     packed = gzip.compress((SAMPLES / "azure_code.csv").read_bytes())
     assert refusal(written(tmp_path, packed), "azure").endswith("is packed (gzip): unpack it first")
 

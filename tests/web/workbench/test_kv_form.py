@@ -70,7 +70,7 @@ def test_a_hybrid_model_is_unavailable_with_the_reason() -> None:
         ({"tokens": "10", "config": '{"a":' * 5000}, {"config": "it is nested too deeply for a config.json"}),
         (
             {**SHAPE, "tokens": "1000000000", "concurrency": "1000000000"},
-            {"tokens": "these numbers come to more than any memory holds (2^63 bytes): is one of them a slip?"},
+            {"tokens": "these numbers come to more than any memory holds (2^63 bytes): is one of them a slip? Check them"},
         ),
     ],
 )  # fmt: skip
