@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from llm_locust.analysis.search import BoundarySearch
     from llm_locust.plugin import RunOptions, StageShape, llm_request
     from llm_locust.records import RequestRecord, StageSpec, UsageError
-    from llm_locust.streaming import Reply
+    from llm_locust.streaming import Reply, register_dialect
     from llm_locust.users import LLMUser, OllamaChatUser, OllamaGenerateUser, OpenAIChatUser, OpenAICompletionUser
     from llm_locust.workload import Prompt
 
@@ -31,6 +31,7 @@ _HOMES = {
     "StageSpec": "llm_locust.records",
     "UsageError": "llm_locust.records",
     "llm_request": "llm_locust.plugin",
+    "register_dialect": "llm_locust.streaming",
 }
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "StageSpec",
     "UsageError",
     "llm_request",
+    "register_dialect",
 ]
 
 

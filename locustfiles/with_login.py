@@ -10,7 +10,7 @@ import hmac
 import os
 import secrets
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import gevent
 from flask import Blueprint, redirect, request, session, url_for
@@ -29,16 +29,21 @@ class Person(UserMixin):
         return NAME
 
 
+def refuse(why: str) -> NoReturn:
+    print(f"with_login.py: {why}", file=sys.stderr)
+    sys.exit(2)  # wrong usage; a text here would end with 1, which is a crash
+
+
 @events.init.add_listener
 def add_login(environment: Environment, web_ui: Any = None, **_: Any) -> None:
     options = environment.parsed_options
     if web_ui is None or options is None:
         return
     if not options.web_login:
-        sys.exit("with_login.py: add --web-login, or nobody is asked for the password")
+        refuse("add --web-login, or nobody is asked for the password")
     password = os.environ.get("LLM_LOCUST_WEB_PASSWORD", "")
     if len(password) < SHORTEST:
-        sys.exit(f"with_login.py: set LLM_LOCUST_WEB_PASSWORD to a password of at least {SHORTEST} characters")
+        refuse(f"set LLM_LOCUST_WEB_PASSWORD to a password of at least {SHORTEST} characters")
     base = options.web_base_path or ""
     web_ui.app.config.update(
         SECRET_KEY=secrets.token_hex(),

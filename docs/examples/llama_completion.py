@@ -3,15 +3,14 @@
 locust -f docs/examples/llama_completion.py,shapes/rate_ladder.py --headless --host http://127.0.0.1:8080 --rates 0.5,1
 
 A dialect says how one event of a reply reads. It is pure: it sees whole events, and knows neither sockets nor times. Workers
-import this file too, so the line at the end registers it in every process.
+import this file too, so the line at the end registers it in every process; llm-locust decode reads with it after -f FILE.
 """
 
 from typing import Any
 
-from llm_locust import LLMUser, Prompt
-from llm_locust.streaming import DIALECTS
-from llm_locust.streaming.dialects.base import Counts, Delta, WrongDialect, count, error_message, json_object, string
-from llm_locust.streaming.events import Event, SseEvents
+from llm_locust import LLMUser, Prompt, register_dialect
+from llm_locust.streaming import Counts, Delta, Event, SseEvents, WrongDialect
+from llm_locust.streaming.dialects.base import count, error_message, json_object, string
 
 
 class LlamaCompletion:
@@ -50,4 +49,4 @@ class LlamaCompletionUser(LLMUser):
         return {"prompt": prompt.text, "n_predict": prompt.max_tokens, "stream": True, "temperature": 0.0}
 
 
-DIALECTS[LlamaCompletion.name] = LlamaCompletion()
+register_dialect(LlamaCompletion())

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from docs.generate.fields import Field, fields_of
+from collections.abc import Iterator
+
+import msgspec
+
+from docs.generate.fields import fields_of, inner
 from docs.generate.markdown import code, page, section, table, text
 
 DERIVED = {
@@ -42,6 +46,13 @@ def files_page() -> str:
     worksheet = [
         (group, column.name, column.unit, code(column.field or "")) for group, columns in GROUPS for column in columns
     ]
+    manifest = {
+        "The run": Manifest,
+        "workload": WorkloadFacts,
+        "stages[]": StageManifest,
+        "stages[].spec": StageSpec,
+        "stages[].workers[]": StageWorker,
+    }
     return page(
         "Files of a run folder",
         "A run leaves a folder `runs/<run_id>/`. Empty cells and `null` mean *not measured*; 0 is only ever a measured 0. "
@@ -53,7 +64,7 @@ def files_page() -> str:
             "One row per arrival that came to an end, written by worker K while the run goes on; "
             "`worker-K.shipped.csv` is the master's copy of it. Times are those of the worker's own clock. What an "
             "`outcome` means: [judging](judging.md#outcomes-of-a-request).",
-            _columns(fields_of(RequestRecord)),
+            _columns(RequestRecord),
         ),
         section(
             "requests.csv",
@@ -66,24 +77,25 @@ def files_page() -> str:
                 "``plan.csv`` has a row for each open arrival that was due. Closed loops and follow-up turns have no plan: "
                 "their row stands in the worker's ``issued`` file, written before the request is sent."
             ),
-            _columns(fields_of(PlanRow)),
+            _columns(PlanRow),
         ),
         section(
             "generator.csv",
             "Per worker and about twice a second, how far the stage is and the load generator's own health. Each row begins "
             "with `worker`, the K of `worker-K.csv`, and has then:",
-            _columns(fields_of(Progress)),
+            _columns(Progress),
         ),
         section(
             "server.csv",
             "One row per reading of a metrics page. Counters are as the page has them, since the server's start. Which "
             "metric of which engine a column is: [metrics](metrics.md).",
-            _columns(fields_of(ServerSample)),
+            _columns(ServerSample),
+            *_parts(ServerSample),
         ),
         section(
             "devices.csv",
             "One row per sample of a GPU or of a tree of processes.",
-            _columns(fields_of(DeviceSample)),
+            _columns(DeviceSample),
         ),
         section(
             "worksheet.csv",
@@ -94,19 +106,19 @@ def files_page() -> str:
         section(
             "manifest.json",
             "Everything needed to run it again.",
-            *(
-                section(title, _columns(fields_of(contract)), level=3)
-                for title, contract in (
-                    ("The run", Manifest),
-                    ("workload", WorkloadFacts),
-                    ("stages[]", StageManifest),
-                    ("stages[].spec", StageSpec),
-                    ("stages[].workers[]", StageWorker),
-                )
-            ),
+            *(section(title, _columns(contract), level=3) for title, contract in manifest.items()),
+            *_parts(Manifest, *manifest.values()),
         ),
     )
 
 
-def _columns(fields: list[Field]) -> str:
-    return table(("name", "type", "what it is"), ((code(f.name), text(f.kind), text(f.meaning)) for f in fields))
+def _columns(contract: type[msgspec.Struct]) -> str:
+    rows = ((code(f.name), text(f.kind), text(f.meaning)) for f in fields_of(contract))
+    return table(("name", "type", "what it is"), rows)
+
+
+def _parts(contract: type[msgspec.Struct], *told: type[msgspec.Struct]) -> Iterator[str]:
+    """What the values of its fields are made of, but for what is told already."""
+    for kind in inner(contract):
+        if kind not in told:
+            yield section(kind.__name__, text(kind.__doc__), _columns(kind), level=3)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from docs.generate.fields import fields_of
 from docs.generate.markdown import code, codes, page, section, table, text
 from docs.generate.source import members
+
+if TYPE_CHECKING:
+    from llm_locust.records import ExitCode
 
 LIMITS = {
     "ttft": "first output - sent",
@@ -133,18 +137,28 @@ def _exit_codes() -> str:
     from llm_locust.analysis.judgement import exit_code
 
     rows = []
-    for name, said in _statuses():
+    of_all = ((str(int(each)), text(said)) for each, said in exit_codes().items())
+    for name, said in statuses():
         rows += [(code(name), number, text(meaning)) for number, meaning in said]
     return section(
         "Exit codes",
-        text(exit_code.__doc__ or ""),
-        "`locust` (headless) ends with the same codes as `llm-locust merge`, and with 2 for a wrong option or file, or a "
-        "server that does not take a request. What each subcommand says of its own:",
+        table(("code", "meaning"), of_all),
+        text(exit_code.__doc__),
+        "`locust` (headless) ends with the same codes as `llm-locust merge`. What each subcommand says of its own:",
         table(("command", "code", "when"), rows),
     )
 
 
-def _statuses() -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def exit_codes() -> dict[ExitCode, str]:
+    """What each exit code means. It stands in the README too."""
+    from llm_locust.records import exit_codes
+
+    docs = members(exit_codes, "ExitCode")
+    return {code: docs[code.name] for code in exit_codes.ExitCode}
+
+
+def statuses() -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """What each subcommand says of its exit codes: number and meaning."""
     import click
 
     from docs.generate.commands import walk

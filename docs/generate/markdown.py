@@ -30,7 +30,8 @@ def text(said: str | None) -> str:
     if not said:
         return ""
     said = re.sub(r":(?:func|class|data|attr|mod|meth):`~?([^`]+)`", lambda found: f"``{_last(found[1])}``", said)
-    said = said.replace("``None``", "``null``")  # as it stands in a file
+    for ours, in_a_file in (("None", "null"), ("True", "true"), ("False", "false")):
+        said = said.replace(f"``{ours}``", f"``{in_a_file}``")
     pieces = re.split(r"``(.+?)``", " ".join(said.split()))
     return "".join(code(piece) if place % 2 else _inert(piece) for place, piece in enumerate(pieces))
 

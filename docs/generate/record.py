@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from docs.generate.fields import fields_of
+from docs.generate.fields import fields_of, inner
 from docs.generate.markdown import code, page, section, table, text
 
 
@@ -93,6 +93,8 @@ def summary_page() -> str:
         ("intervals", "", figures.Interval),
         ("findings[]", "", diagnosis.Finding),
     ]
+    listed = {contract for _, _, contract in parts}
+    parts += [(kind.__name__, "", kind) for kind in inner(summary.RunSummary) if kind not in listed]
     return page(
         "Fields of summary.json",
         "The machine form of the report. `null` means not measured or not applicable, never 0; an infinite percentile is "

@@ -25,7 +25,7 @@ from llm_locust.analysis.server_facts import server_changes
 from llm_locust.analysis.verdict import judge_stage
 from llm_locust.analysis.words import number, percent
 from llm_locust.analysis.workload_record import prompts_note
-from llm_locust.records import Manifest, Requirements, Transcribed
+from llm_locust.records import ExitCode, Manifest, Requirements, Transcribed
 from llm_locust.records.gates import GateSpec, format_gate
 from llm_locust.records.slo import latency_limits
 from llm_locust.records.summary import (
@@ -348,20 +348,20 @@ def _of_the_server(stages: list[StageSummary]) -> list[str]:
     return found
 
 
-def exit_code(summary: RunSummary) -> int:
+def exit_code(summary: RunSummary) -> ExitCode:
     """The exit status that a summary earns, for every surface that judges a run.
 
-    0: it ran and was judged; a failing top stage is a success, for the boundary was found. 2: nothing was sent. 3: a
-    requirement that the user made is not met. 4: work was lost, or what decides is invalid or undetermined: any stage, or,
-    where the user made requirements, those that decide them. (1 is left to crashes.)
+    A failing top stage is a success, for the boundary was found. What decides is any stage, or, where the user made
+    requirements, the stages that decide those.
     """
     if summary.sent == 0:
-        return 2
+        return ExitCode.USAGE
     if any(requirement.met is False for requirement in summary.requirements):
-        return 3
+        return ExitCode.NOT_MET
     if summary.reconciliation.lost:
-        return 4
+        return ExitCode.UNDECIDED
     if summary.requirements:
-        return 4 if any(requirement.met is None for requirement in summary.requirements) else 0
+        open_ = any(requirement.met is None for requirement in summary.requirements)
+        return ExitCode.UNDECIDED if open_ else ExitCode.DONE
     results = {stage.verdict.result for stage in summary.stages}
-    return 4 if results & {"invalid", "undetermined"} else 0
+    return ExitCode.UNDECIDED if results & {"invalid", "undetermined"} else ExitCode.DONE

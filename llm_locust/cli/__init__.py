@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from llm_locust.records import UsageError
+from llm_locust.records import ExitCode, UsageError
 
 COMMANDS = (
     "compare",
@@ -57,12 +57,12 @@ def llm_locust() -> None:
 
 
 def main() -> None:
-    """Entry point of the ``llm-locust`` command. Exit codes: 0 done, 1 crash, 2 usage, 3 gate failed, 4 invalid."""
+    """Entry point of the ``llm-locust`` command; it ends with an :class:`~llm_locust.records.ExitCode`."""
     try:
         llm_locust(prog_name="llm-locust")
     except UsageError as error:
         click.echo(f"llm-locust: {error}", err=True)
-        sys.exit(2)
+        sys.exit(ExitCode.USAGE)
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
@@ -71,4 +71,4 @@ def main() -> None:
             f"llm-locust: {where}the disk is full. What was written before is whole: make room and run the command again",
             err=True,
         )
-        sys.exit(1)
+        sys.exit(ExitCode.CRASH)

@@ -16,7 +16,7 @@ import click
 
 from llm_locust.bundled_files import bundled
 from llm_locust.ports import free_port
-from llm_locust.records import UsageError
+from llm_locust.records import ExitCode, UsageError
 
 BOOT_S = 60
 
@@ -116,7 +116,7 @@ def command(engine: str, workers: int, run_dir: str) -> None:
             code = subprocess.call(run)
         except KeyboardInterrupt:  # locust has it too: it drains, judges and ends by itself
             code = 130
-    if code == 4:
+    if code == ExitCode.UNDECIDED:
         click.echo("A stage could not be judged, most likely because this machine was busy; locust exits with 4 then.")
-        code = 0  # it was a demonstration, and it has shown that too
+        code = ExitCode.DONE  # it was a demonstration, and it has shown that too
     sys.exit(code)

@@ -10,7 +10,7 @@ import msgspec
 from rich.console import Console
 
 from llm_locust.cli.model_options import COUNT, Amount, model_options, print_lines, read_model
-from llm_locust.records import UsageError
+from llm_locust.records import ExitCode, UsageError
 from llm_locust.report.kv_lines import kv_lines
 from llm_locust.sizing.engine_cache import EngineCache, engine_caches
 from llm_locust.sizing.kv_dtypes import known_kv_dtype
@@ -107,7 +107,7 @@ def command(
     else:
         print_lines(kv_lines(found), Console())
     if not found.available:
-        sys.exit(4)
+        sys.exit(ExitCode.UNDECIDED)
 
 
 def _ask(

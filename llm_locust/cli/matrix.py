@@ -8,10 +8,9 @@ from pathlib import Path
 
 import click
 
-from llm_locust.records import UsageError
+from llm_locust.records import ExitCode, UsageError
 
 MODES = ("dry-run", "protocol-smoke", "run")
-UNDECIDED = 4
 
 
 @click.command("matrix")
@@ -72,7 +71,7 @@ def command(mode: str, output_dir: Path, config: str) -> None:
     if not results.complete:
         if results.measured < len(results.rows):
             click.echo("the same command goes on with the rest", err=True)
-        sys.exit(UNDECIDED)
+        sys.exit(ExitCode.UNDECIDED)
 
 
 def _say(line: str) -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from llm_locust.analysis.words import number
 from llm_locust.cli.model_options import COUNT, Amount, model_options, print_lines, read_model
-from llm_locust.records import RunFolder
+from llm_locust.records import ExitCode, RunFolder
 from llm_locust.records.summary import RunSummary
 from llm_locust.sizing.capacity import WORDS, CapacityPlan, Demand, Headroom, Memory, Speed, capacity
 from llm_locust.sizing.kv_cache import DEFAULT_BLOCK_TOKENS, KvEstimate, KvLoad, gib, kv_estimate
@@ -145,7 +145,7 @@ def command(
     else:
         print_lines(_lines(plan, measured), Console())
     if plan.recommended_concurrency is None:
-        sys.exit(4)
+        sys.exit(ExitCode.UNDECIDED)
 
 
 def _cache(model: Model, context: int, tp: int, block_size: int | None) -> KvEstimate | str:

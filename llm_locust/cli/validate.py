@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from llm_locust.analysis.evidence_rules import violations
-from llm_locust.records import UsageError
+from llm_locust.records import ExitCode, UsageError
 from llm_locust.records.evidence_schema import SCHEMA_PATH, Violation
 
 SHOWN = 120
@@ -91,4 +91,4 @@ def command(files: tuple[Path, ...], schema: bool) -> None:
             click.echo(line(path, violation))
     valid = sum(not wrong for wrong in found.values())
     click.echo(f"{valid} of {len(found)} record{'' if len(found) == 1 else 's'} valid")
-    sys.exit(0 if valid == len(found) else 4)
+    sys.exit(ExitCode.DONE if valid == len(found) else ExitCode.UNDECIDED)

@@ -28,6 +28,7 @@ from llm_locust.matrix.results_files import write_results
 from llm_locust.matrix.scenarios import Unit, Variant, units, variants
 from llm_locust.ports import free_port
 from llm_locust.records import Manifest, RunFolder, UsageError
+from llm_locust.records.exit_codes import JUDGED
 from llm_locust.records.text import one_line
 
 SMOKE_AT_ONCE = 3
@@ -38,8 +39,6 @@ TELEMETRY_START_S = 15.0
 LOOK_S = 0.2
 AFTER_ENGINE_S = (0.0, 5.0, 30.0)
 """When a run whose engine has ended is told to stop, to cancel, and killed."""
-JUDGED_CODES = (0, 3, 4)
-"""Exit codes of a run that was judged; 4 says that some stage is invalid or undetermined, which its figures tell."""
 
 Say = Callable[[str], None]
 
@@ -339,7 +338,7 @@ class _Going:
         if manifest.state != "complete":
             why = manifest.state_reason or locust.last_words()
             return f"the run {'failed' if manifest.state == 'failed' else 'was cut short'}: {why}"
-        if code not in JUDGED_CODES or not RunFolder(run).summary.exists():
+        if code not in JUDGED or not RunFolder(run).summary.exists():
             return f"it was not judged: locust ended with exit code {code}: {locust.last_words()}"
         return None
 

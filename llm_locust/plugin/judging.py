@@ -11,6 +11,7 @@ import sys
 
 from llm_locust.analysis.words import with_round
 from llm_locust.records import RunFolder
+from llm_locust.records.exit_codes import JUDGED
 from llm_locust.records.summary import Result, RunSummary, StageSummary
 
 
@@ -39,7 +40,7 @@ def merge(folder: RunFolder, *, html: bool = True) -> tuple[int, str]:
 def newest_stage(folder: RunFolder) -> StageSummary | None:
     """The stage that was run last, judged by what is on disk; ``None`` when it cannot be."""
     code, _ = merge(folder, html=False)  # a run that goes on is not to wait for charts
-    if code not in (0, 3, 4):
+    if code not in JUDGED:
         return None
     return RunSummary.load(folder.summary).stages[-1]
 

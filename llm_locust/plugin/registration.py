@@ -16,8 +16,8 @@ from llm_locust.plugin.locust_stats import llm_request
 from llm_locust.plugin.options import add_options, bind_to_loopback
 from llm_locust.plugin.outputs import start_outputs
 from llm_locust.plugin.taken_ports import refuse_taken_ports
-from llm_locust.plugin.wiring import USAGE_EXIT, Plugin
-from llm_locust.records import UsageError
+from llm_locust.plugin.wiring import Plugin
+from llm_locust.records import ExitCode, UsageError
 
 
 def register() -> None:
@@ -35,21 +35,21 @@ def register() -> None:
         environment.llm_locust = plugin  # type: ignore[attr-defined]
         options = environment.parsed_options
         if isinstance(runner, WorkerRunner) and options is not None and options.dry_run:
-            sys.exit(0)
+            sys.exit(ExitCode.DONE)
         if not isinstance(runner, WorkerRunner) and (web_ui is None or (options is not None and options.dry_run)):
             try:
                 checked = plugin.check_options()
             except UsageError as error:
                 print(f"locust: error: {error}", file=sys.stderr)
-                sys.exit(USAGE_EXIT)
+                sys.exit(ExitCode.USAGE)
             if checked.dry_run:
                 print(dry_run(environment, checked, output_width()), end="")
-                sys.exit(0)
+                sys.exit(ExitCode.DONE)
         try:
             plugin.outputs = start_outputs(environment, plugin.live)
         except UsageError as error:
             print(f"locust: error: {error}", file=sys.stderr)
-            sys.exit(USAGE_EXIT)
+            sys.exit(ExitCode.USAGE)
         if options is not None and options.headless and not options.print_stats and sys.stderr.isatty():
             options.only_summary = True  # a progress bar and a table every two seconds would write over each other
         hooks = environment.events

@@ -42,7 +42,7 @@ from llm_locust.plugin.run_setup import checked_by, llm_users, set_up_run, targe
 from llm_locust.plugin.sending import Sending
 from llm_locust.plugin.shape import StageShape
 from llm_locust.plugin.sinks import Sinks
-from llm_locust.records import Clock, StageSpec, UsageError
+from llm_locust.records import Clock, ExitCode, StageSpec, UsageError
 from llm_locust.streaming import names_a_secret
 from llm_locust.users.base import LLMUser
 from llm_locust.users.headers import proxy_here, refuse_secrets_for, request_headers
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from llm_locust.plugin.server_telemetry import ServerTelemetry
 
 logger = logging.getLogger(__name__)
-
-CRASH_EXIT, USAGE_EXIT, UNDECIDED_EXIT = 1, 2, 4
 
 
 class Plugin(Sending):
@@ -154,15 +152,15 @@ class Plugin(Sending):
         if isinstance(self._runner, WorkerRunner):
             return
         self._forget_run()
-        self._environment.process_exit_code = USAGE_EXIT  # until something was sent and judged
+        self._environment.process_exit_code = ExitCode.USAGE  # until something was sent and judged
         try:
             self._controller = self._new_controller()
             self._controller.start()
         except UsageError as error:
-            self._fail(str(error), USAGE_EXIT)
+            self._fail(str(error), ExitCode.USAGE)
         except Exception as error:  # Locust would only log it, and run on without a run
             logger.exception("the run could not be started")
-            self._fail(f"{type(error).__name__}: {error}", CRASH_EXIT)
+            self._fail(f"{type(error).__name__}: {error}", ExitCode.CRASH)
 
     def spawning_complete(self) -> None:
         """All users are there: the window of a closed loop can begin."""
@@ -193,7 +191,7 @@ class Plugin(Sending):
             ended = self._agent is None or self._agent.finish_before_quitting()
             if self._environment.process_exit_code is None:
                 # Failed requests are a result, not a failure of the worker; a run that lost its master is undecided.
-                self._environment.process_exit_code = 0 if ended else UNDECIDED_EXIT
+                self._environment.process_exit_code = ExitCode.DONE if ended else ExitCode.UNDECIDED
         else:
             self.test_stopping()
 
@@ -300,15 +298,15 @@ class Plugin(Sending):
         if self._telemetry is not None and controller.manifest.stages:
             self._telemetry.finish(controller.manifest, controller.folder.manifest)
         if controller.error is not None and not controller.manifest.stages:
-            code = UNDECIDED_EXIT if controller.work_lost else CRASH_EXIT if controller.crashed else USAGE_EXIT
-            self._fail(controller.error, code)
+            broken = ExitCode.CRASH if controller.crashed else ExitCode.USAGE
+            self._fail(controller.error, ExitCode.UNDECIDED if controller.work_lost else broken)
             return
         view.over(controller.manifest.state_reason)
         code, table = merge(controller.folder, html=self._options().html)
         self._verdict += table
         if controller.error is not None:
             self._verdict += f"The run ended early: {controller.error}\n"
-            code = CRASH_EXIT if controller.crashed else UNDECIDED_EXIT
+            code = ExitCode.CRASH if controller.crashed else ExitCode.UNDECIDED
         view.judged(code, controller.folder)
         if not self._headless:
             self.quit()

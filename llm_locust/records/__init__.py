@@ -2,6 +2,7 @@
 
 from llm_locust.records.clock import Clock
 from llm_locust.records.errors import UsageError
+from llm_locust.records.exit_codes import ExitCode
 from llm_locust.records.leaving import leaving_text, left_as_planned
 from llm_locust.records.manifest import (
     SCHEMA_VERSION,
@@ -32,6 +33,7 @@ __all__ = [
     "UNATTEMPTED",
     "Clock",
     "ClockSample",
+    "ExitCode",
     "Manifest",
     "Outcome",
     "PlanRow",

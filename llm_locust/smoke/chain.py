@@ -16,7 +16,7 @@ import msgspec
 
 from llm_locust.analysis.words import number
 from llm_locust.arrivals import plan_of
-from llm_locust.records import Manifest, RunFolder, UsageError
+from llm_locust.records import ExitCode, Manifest, RunFolder, UsageError
 from llm_locust.records.evidence_schema import Violation
 from llm_locust.records.run import UserChoice
 from llm_locust.records.stage_summary import StageSummary
@@ -75,7 +75,8 @@ def _made(check: Callable[[Link], Found], link: Link) -> Found:
 def _run(run: LocustRun) -> Found:
     state = run.manifest.state if run.manifest is not None else None
     seen = f"locust, a master and its workers: exit code {run.code}, run {state or 'without a manifest'}"
-    if run.code in (0, 4) and state == "complete":  # 4: a stage could not be judged, of which the gates tell
+    # A stage that could not be judged is none of this check: the gates tell of it.
+    if run.code in (ExitCode.DONE, ExitCode.UNDECIDED) and state == "complete":
         return passed(seen)
     return failed(f"the run did not end as it should: {run.last_words}", seen)
 

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from llm_locust.records import ExitCode
 from llm_locust.smoke.figures import SmokeFigures
 
 CheckResult = Literal["pass", "fail", "not_applicable", "undecided"]
@@ -80,6 +81,8 @@ class SmokeResult(msgspec.Struct, frozen=True, kw_only=True):
         return sum(check.result == result for check in self.checks)
 
     @property
-    def exit_code(self) -> int:
-        """0: every check passed or does not apply; 3: one failed; 4: none failed, and one is undecided."""
-        return 3 if self.count("fail") else 4 if self.count("undecided") else 0
+    def exit_code(self) -> ExitCode:
+        """Every check passed or does not apply; one failed; or none failed, and one is undecided."""
+        if self.count("fail"):
+            return ExitCode.NOT_MET
+        return ExitCode.UNDECIDED if self.count("undecided") else ExitCode.DONE

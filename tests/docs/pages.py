@@ -95,4 +95,7 @@ def anchors(page: Path) -> set[str]:
 def markdown_pages() -> list[Path]:
     """Every page that a user reads."""
     own = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
-    return [*READMES, *(path for path in own if path.exists()), *sorted(DOCS.rglob("*.md"))]
+    beside = sorted(
+        path for folder in ("benchmarks", "docker", "locustfiles") for path in (ROOT / folder).rglob("*.md")
+    )
+    return [*READMES, *(path for path in own if path.exists()), *sorted(DOCS.rglob("*.md")), *beside]

@@ -14,8 +14,9 @@ from llm_locust.cli import llm_locust as commands
 
 OF_OTHERS = frozenset(
     {
-        ".", "cat", "cd", "cp", "curl", "docker", "export", "git", "kill", "kubectl", "ls", "mkdir", "nginx", "nvidia-smi",
-        "llama-server", "ollama", "pip", "pipx", "python", "python3", "sed", "ssh", "sudo", "ulimit", "vllm",
+        ".", "cat", "cd", "cp", "curl", "cut", "docker", "export", "git", "kill", "kubectl", "llama-server", "ls",
+        "mkdir", "nginx", "nvidia-smi", "ollama", "pip", "pipx", "python", "python3", "sed", "ssh", "sudo", "ulimit",
+        "vllm",
     }
 )  # fmt: skip
 """Commands of other people, of which only the name is known here."""

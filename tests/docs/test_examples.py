@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import re
 from argparse import Namespace
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -18,7 +17,7 @@ from llm_locust import LLMUser, Prompt, Reply, UsageError
 from llm_locust.plugin.option_table import DEFAULTS
 from llm_locust.plugin.options import read_options
 from llm_locust.records import Outcome
-from llm_locust.streaming import DIALECTS, Dialect, ReplyDecoder
+from llm_locust.streaming import Dialect, ReplyDecoder, get_dialect
 from llm_locust.telemetry.metrics import load_mapping, read_page, server_sample
 from tests.docs.pages import DOCS, ROOT
 
@@ -79,10 +78,9 @@ LAST = b'data: {"content":"","stop":true,"stop_type":"limit","tokens_predicted":
 
 
 @pytest.fixture
-def dialect() -> Iterator[Dialect]:
+def dialect(own_dialects: None) -> Dialect:
     example("llama_completion")
-    yield DIALECTS["llama-completion"]
-    del DIALECTS["llama-completion"]
+    return get_dialect("llama-completion")
 
 
 def read(dialect: Dialect, *reads: bytes, streamed: bool = True) -> Reply:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,15 @@ def test_pages_and_actions_are_for_who_knows_the_password(monkeypatch: pytest.Mo
     ],
 )
 def test_a_login_that_asks_nobody_does_not_start(
-    monkeypatch: pytest.MonkeyPatch, add_login: Any, arguments: list[str], password: str, said: str
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    add_login: Any,
+    arguments: list[str],
+    password: str,
+    said: str,
 ) -> None:
     monkeypatch.setenv("LLM_LOCUST_WEB_PASSWORD", password)
-    with locust_ui(monkeypatch, *arguments) as ui, pytest.raises(SystemExit, match=said):
+    with locust_ui(monkeypatch, *arguments) as ui, pytest.raises(SystemExit) as ended:
         add_login(environment=ui.environment, web_ui=ui.web_ui)
+    assert ended.value.code == 2
+    assert re.search(said, capsys.readouterr().err)

@@ -17,7 +17,7 @@ from llm_locust.analysis.release.requirements import (
     rate_requirement,
     unmet,
 )
-from llm_locust.records import Requirements, UsageError
+from llm_locust.records import ExitCode, Requirements, UsageError
 from llm_locust.records.envelope import Envelope, ReleaseRequirement
 
 
@@ -41,9 +41,9 @@ class ReleaseVerdict(msgspec.Struct, frozen=True, kw_only=True):
         return unmet(self.requirements)
 
     @property
-    def exit_code(self) -> int:
-        """0 allowed, 3 refused, 4 it cannot be told."""
-        return {True: 0, False: 3, None: 4}[self.allowed]
+    def exit_code(self) -> ExitCode:
+        """Allowed, refused, or it cannot be told."""
+        return {True: ExitCode.DONE, False: ExitCode.NOT_MET, None: ExitCode.UNDECIDED}[self.allowed]
 
 
 def judge_release(

@@ -1,7 +1,7 @@
 """What a dialect is: how one event of a reply reads as generated output, an end, counts or an error.
 
 A dialect is pure: it sees whole events and knows neither sockets nor times. Adding one is a file beside this one, a line in
-the table of ``dialects/__init__.py`` and a test.
+the table of ``registered.py`` and a test.
 """
 
 from __future__ import annotations
