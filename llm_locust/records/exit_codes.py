@@ -17,7 +17,7 @@ class ExitCode(enum.IntEnum):
     NOT_MET = 3
     """A requirement is not met: ``--require-rate R``, ``--require-pass``, ``llm-locust gate``."""
     UNDECIDED = 4
-    """Work was lost, or what decides is invalid or undetermined (an interrupted run, too few requests)."""
+    """Arrivals were lost, or what decides is invalid or undetermined (an interrupted run, too few requests)."""
 
 
 JUDGED = frozenset({ExitCode.DONE, ExitCode.NOT_MET, ExitCode.UNDECIDED})
