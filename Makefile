@@ -15,11 +15,12 @@ demo: $(VENV)/.installed
 demo-llama: $(VENV)/.installed-llama
 	$(PY) -m llm_locust demo --engine llama --run-dir $(RUN_DIR)
 
-# Two files at a time: most of a test of real processes is waiting. More, and what they measure is each other.
+# Two files at a time: most of a test of real processes is waiting. More, and what they measure is each other. In the order of the
+# folders, so that the long files (tests/e2e) are not the last ones, each with an idle core beside it.
 PYTEST_JOBS ?= 2
 
 test: $(VENV)/.installed-dev
-	$(PY) -m pytest -n $(PYTEST_JOBS) --dist loadfile $(PYTEST_ARGS)
+	$(PY) -m pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder --durations 25 $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
