@@ -7,7 +7,7 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 RUN_DIR ?= runs
 
-.PHONY: demo demo-llama test lint format types bench docs package lock hooks clean
+.PHONY: demo demo-llama test test-long lint format types bench docs package lock hooks clean
 
 demo: $(VENV)/.installed
 	$(PY) -m llm_locust demo --run-dir $(RUN_DIR)
@@ -20,7 +20,11 @@ demo-llama: $(VENV)/.installed-llama
 PYTEST_JOBS ?= 2
 
 test: $(VENV)/.installed-dev
-	$(PY) -m pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder --durations 25 $(PYTEST_ARGS)
+	$(PY) -m pytest -n $(PYTEST_JOBS) -m "not long" --dist loadfile --no-loadscope-reorder --durations 25 $(PYTEST_ARGS)
+
+# Tests that wait for more than a minute in real time, before a release.
+test-long: $(VENV)/.installed-dev
+	$(PY) -m pytest -m long $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .

@@ -149,7 +149,7 @@ def test_a_prompts_file_with_a_bad_seventh_line_is_named_by_file_line_and_reason
     prompts.write_text('{"prompt": "good"}\n' * 6 + '{"promt": "typo"}\n')
     run = locust.run("--host", "http://127.0.0.1:1", "--rates", "5", "--prompts", str(prompts))
     assert run.code == 2
-    assert f'{prompts}:7: give either "prompt" or "messages"' in run.stderr
+    assert f'{prompts}:7: unknown key "promt": write "prompt"' in run.stderr
 
 
 # --- budgets and mercy ----------------------------------------------------------------------------------------------
