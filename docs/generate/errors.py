@@ -69,11 +69,21 @@ REMEDIES: tuple[Remedy, ...] = (
         "Check the path, and the rights on it: the last words are the operating system's.",
         "only the operating system knows",
     ),
+    Remedy(r"is too long for a number|too many digits", "Write fewer digits.", "which number is meant, a person knows"),
     Remedy(
-        r"\{meaning\} is \{rule\}|is no number|not of the form|not of one length|has no start|not the summary|"
-        r"as this version reads it|is not text|can be printed|finite number",
-        "Write what the message says is allowed.",
-        "the message states what is allowed, with numbers",
+        r"as this version reads it|has no start|not of one length|date '.*not of the form|is no number|not the summary",
+        "Give the file as the other program wrote it, whole, in a version that `llm-locust import --help` lists.",
+        "files of other programs are read as they were written",
+    ),
+    Remedy(
+        r"can be printed|is not text",
+        "Paste readable text; the workbench reads no binary data.",
+        "it is unknown what was meant to be there",
+    ),
+    Remedy(
+        r"^\{typed\} is not a finite number",
+        "Write a number of ordinary digits.",
+        "it is unknown which number was meant",
     ),
     Remedy(
         r"cannot make a request|cannot list its stages|wrong value: ",
@@ -85,7 +95,9 @@ REMEDIES: tuple[Remedy, ...] = (
         "What follows the last colon is a message of its own; look that one up.",
         "the message passes another one on",
     ),
-    Remedy(ALLOWED, "Keep to what the message allows.", "the message states what is allowed"),
+    Remedy(
+        rf"{ALLOWED}|\{{meaning\}} is \{{rule\}}", "", "the message states what is allowed, said again as what to give"
+    ),
 )
 """The visible list of messages without a mend of their own, tried in order."""
 
@@ -116,7 +128,57 @@ def mend_of(found: Raised) -> str | None:
     parts = parts_of(found.message)
     if parts.mend is not None:
         return _sentence(parts.mend)
-    return next((remedy.mend for remedy in REMEDIES if _fits(remedy, found)), None)
+    remedy = next((remedy for remedy in REMEDIES if _fits(remedy, found)), None)
+    if remedy is None:
+        return None
+    return remedy.mend or allowed_in(parts.wrong)
+
+
+_VALUE = r",? (?:and )?(?:not|cannot be) (?:an? )?'?\{[^}]*\}'?(?: s)?$"
+"""What was given instead, at the end of what is allowed."""
+_NEEDED = (
+    (r"the weights sum to 0", "Give at least one slice a weight above 0."),
+    (r"at least two runs: (.+)", "Name two run folders or more: {}."),
+    (r"no worker-", "Give the folder in which a worker kept its files."),
+    (r"^for example (.+)", "Write for example {}."),
+    (r"more than all requests", "Give shares whose sum is at most 1."),
+    (r"so write (.+)", "Write {}."),
+    (r"a name has no blanks", "Give a name without blanks and colons, and no line break in it or in the value."),
+    (r"the median is (.+)", "Give a median of {}."),
+    (r"its name is (.+)", "Give a name {}."),
+    (r"lengths go from (.+) upwards", "Give lengths of {}."),
+    (r"longer than (.+)", "Give at most {}."),
+    (r"takes nothing after it", "Leave out what follows the name."),
+    (r"(?:must|should) be of the kind of (.+)", "Give a value of the kind of {}."),
+    (r"(?:must|should) be (at (?:least|most) .+)", "Give {}."),
+    (r"(?:must|should) be (?=greater than|from)(.+)", "Give a value {}."),
+    (r"(?:must|should) be (.+)", "Give {}."),
+    (r"is held by (.+)", "Hold it by {}."),
+    (r"can only be held to (.+)", "Hold it to {}."),
+    (r"\bis (at (?:least|most) .+)", "Give {}."),
+    (r"\bis (?=from |\{rule\})(.+)", "Give a value {}."),
+    (r"(?:goes|go|is a number|it is) (from .+)", "Give a value {}."),
+    (r"below 0|cannot be negative", "Give 0 or more."),
+    (r"port 0 cannot", "Give a port from 1 to 65535."),
+    (r"[=}]: (.+)", "Give {}."),
+    (r"^((?:from|above|greater than) .+)", "Give a value {}."),
+    (r"\bis ((?:an?|seconds)\b.+)", "Give {}."),
+    (r"^not ((?:an?) .+)", "Give {}."),
+    (r"is not (an? .+)", "Give {}."),
+    (r"^((?:an?|true|one|seconds|numbers?)\b.+)", "Give {}."),
+    (r"(at (?:least|most) .+)", "Give {}."),
+    (r"(.+)", "Needed: {}."),
+)
+"""Ways in which a message states what is allowed, and the same as an order."""
+
+
+def allowed_in(wrong: str) -> str:
+    """What a message allows, said as what to give."""
+    said = re.sub(_VALUE, "", wrong)
+    for pattern, order in _NEEDED:
+        if found := re.search(pattern, said):
+            return text(order.format(found[1] if found.groups() and found[1] else "").replace(" .", "."))
+    raise AssertionError("the last pattern fits all")
 
 
 def _sentence(mend: str) -> str:
@@ -164,7 +226,8 @@ def errors_page() -> str:
             "Messages without a mend of their own",
             "Why they have none, and how many there are.",
             table(
-                ("why", "what to do", "messages"), ((text(r.why), r.mend, str(n)) for r, n in _without(found).items())
+                ("why", "what to do", "messages"),
+                ((text(r.why), r.mend or "As the message's row says.", str(n)) for r, n in _without(found).items()),
             ),
         ),
     )

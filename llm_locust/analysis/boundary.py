@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from llm_locust.analysis.points import Point
@@ -88,20 +88,33 @@ class SweepPoint(NamedTuple):
     p95: dict[str, Percentile]
     """The P95 in milliseconds of every figure that has a limit, by name."""
     rounds: int = 1
+    """Those that count."""
+    valid: bool = True
+    """``False``: it says nothing of the server, so it is neither the knee nor a neighbour of it."""
 
 
 def knee(sweep: Sequence[SweepPoint], limits_ms: dict[str, float]) -> Knee:
     """The least concurrency that gives 95 % of the throughput to be had with every P95 within its limit.
 
     It is ``signed`` only when each P95 has an upper bound within its limit and there are three rounds; else it is a
-    candidate, and the warnings say what it rests on.
+    candidate, and the warnings say what it rests on. Points that are not valid are left out, and named; of a single valid
+    one nothing can be told.
     """
+    void = _in_flight(point for point in sweep if not point.valid)
+    tested = len(sweep)
+    sweep = [point for point in sweep if point.valid]
+    if void and len(sweep) < 2:
+        valid = f"only {_in_flight(sweep)} is valid" if sweep else f"none of the {tested} concurrencies is valid"
+        return Knee(concurrency=None, strength="candidate", sentence=f"no knee can be told: {valid} ({void} invalid)")
     known = sorted((p for p in sweep if p.output_tps is not None), key=lambda p: p.concurrency)
     within = [point for point in known if all(_within(point, *limit) for limit in limits_ms.items())]
     warnings = [f"throughput of {p.concurrency} in flight was not measured" for p in sweep if p.output_tps is None]
+    if void:
+        warnings.append(f"left out as invalid: {void}; the knee may lie there")
     limits = ", ".join(f"{name} P95 within {number(limit)} ms" for name, limit in limits_ms.items())
     if not within:
-        sentence = f"no tested concurrency kept {limits}" if known else "no throughput was measured"
+        which = "valid" if void else "tested"
+        sentence = f"no {which} concurrency kept {limits}" if known else "no throughput was measured"
         return Knee(concurrency=None, strength="candidate", sentence=sentence, warnings=warnings)
     best = max(_tps(point) for point in within)
     found = next(point for point in within if _tps(point) >= NEARLY_ALL * best)
@@ -119,7 +132,7 @@ def knee(sweep: Sequence[SweepPoint], limits_ms: dict[str, float]) -> Knee:
     strength: Strength = "signed" if bounded and limits_ms and found.rounds >= ROUNDS_TO_PUBLISH else "candidate"
     sentence = f"{found.concurrency} in flight ({strength}): {_said(found, limits_ms)}"
     if after is None:
-        sentence += "; it is the highest tested, so the knee may lie above"
+        sentence += f"; it is the highest {'valid one' if void else 'tested'}, so the knee may lie above"
     else:
         more = _tps(after) / _tps(found) - 1 if _tps(found) else 0.0
         sign = "+" if more >= 0 else "-"
@@ -127,6 +140,12 @@ def knee(sweep: Sequence[SweepPoint], limits_ms: dict[str, float]) -> Knee:
     if not limits_ms:
         sentence += "; no limits were chosen, so it rests on throughput alone"
     return Knee(concurrency=found.concurrency, strength=strength, sentence=sentence, warnings=warnings)
+
+
+def _in_flight(sweep: Iterable[SweepPoint]) -> str:
+    """``2, 4 in flight``; empty for none."""
+    found = ", ".join(str(point.concurrency) for point in sweep)
+    return f"{found} in flight" if found else ""
 
 
 def _tps(point: SweepPoint) -> float:
@@ -155,12 +174,20 @@ def _said(point: SweepPoint, limits_ms: dict[str, float]) -> str:
 
 
 def sweep_of(found: Sequence[Point], limits: Sequence[str]) -> list[SweepPoint]:
-    """The closed points of a run as a sweep: the worst P95 and the least throughput of the rounds of each."""
+    """The closed points of a run as a sweep: the worst P95 and the least throughput of the rounds of each.
+
+    A round that is invalid, or was not run, does not count; a point that is so as a whole is not valid.
+    """
     sweep = []
     for point in found:
         stages = point.stages
-        if stages[0].mode != "closed" or stages[0].concurrency is None or stages[0].condition is not None:
+        concurrency = stages[0].concurrency
+        if stages[0].mode != "closed" or concurrency is None or stages[0].condition is not None:
             continue
+        if point.result == "invalid":
+            sweep.append(SweepPoint(concurrency, None, {}, 0, valid=False))
+            continue
+        stages = [stage for stage in stages if stage.verdict.result not in ("invalid", "not_run")] or stages
         speeds = [stage.output_tokens_in_window_tps for stage in stages]
         p95 = {}
         for name in limits:
@@ -168,9 +195,7 @@ def sweep_of(found: Sequence[Point], limits: Sequence[str]) -> list[SweepPoint]:
             if of:
                 p95[name] = max(of, key=_size)
         known = [speed for speed in speeds if speed is not None]
-        sweep.append(
-            SweepPoint(stages[0].concurrency, min(known) if len(known) == len(speeds) else None, p95, len(stages))
-        )
+        sweep.append(SweepPoint(concurrency, min(known) if len(known) == len(speeds) else None, p95, len(stages)))
     return sweep
 
 

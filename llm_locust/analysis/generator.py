@@ -12,11 +12,11 @@ from llm_locust.analysis.derived import Bools, mask
 from llm_locust.analysis.quantiles import percentile, share
 from llm_locust.records import Outcome, StageManifest
 from llm_locust.records.generator_bounds import (
-    LATE_SHARE,
     MAX_FIRST_COALESCED_SHARE,
     MIN_DISPATCHED_SHARE,
     ONE_IS_NO_SHARE,
     lag_bound_ms,
+    too_many_late,
 )
 from llm_locust.records.summary import GeneratorHealth
 
@@ -46,6 +46,8 @@ def generator_health(
 
     dispatched_share: float | None = None
     lag_p99: float | None = None
+    dispatched: int | None = None
+    late: int | None = None
     late_dispatch: str | None = None
     if stage.spec.mode == "closed":
         not_applicable += ["dispatched against planned", "dispatch lag"]  # nothing is planned in a closed loop
@@ -60,13 +62,13 @@ def generator_health(
             reasons.append("nothing was dispatched in the window")
         elif dispatched_share is not None and dispatched_share < MIN_DISPATCHED_SHARE:
             reasons.append(f"only {dispatched_share:.2%} of the planned arrivals were dispatched (99 % are needed)")
-        late = int((lags > bound).sum())
-        if lag_p99 is not None and late > max(LATE_SHARE * len(lags), ONE_IS_NO_SHARE):
+        late, dispatched = int((lags > bound).sum()), len(lags)
+        if lag_p99 is not None and too_many_late(late, dispatched):
             by = f"more than {bound:g} ms (lag P99 {lag_p99:.1f} ms)"
-            late_dispatch = f"dispatch was late: {late} of {len(lags)} arrivals by {by}"
+            late_dispatch = f"dispatch was late: {late} of {dispatched} arrivals by {by}"
             reasons.append(late_dispatch)
         elif late:
-            notes.append(f"{late} of {len(lags)} arrivals were dispatched more than {bound:g} ms late")
+            notes.append(f"{late} of {dispatched} arrivals were dispatched more than {bound:g} ms late")
 
     told = part["first_coalesced"].dropna()
     shared = int((told == 1).sum())
@@ -103,6 +105,8 @@ def generator_health(
         dispatched_share=dispatched_share,
         dispatch_lag_p99_ms=lag_p99,
         lag_bound_ms=bound,
+        dispatched=dispatched,
+        late=late,
         late_dispatch=late_dispatch,
         first_coalesced_share=first_coalesced,
         clock_uncertainty_ms=uncertainty,

@@ -147,7 +147,8 @@ def conclude(
     asked_when: WhenSet = "before",
 ) -> RunSummary:
     """The same figures judged by these gates: verdicts, boundary, requirements, the run's sentence and its limitations."""
-    stages = [_judged(stage, gates) for stage in summary.stages]
+    capped = summary.max_in_flight is not None
+    stages = [_judged(stage, gates, capped=capped) for stage in summary.stages]
     ladder = points(stages)
     sustained, first_failing = boundary(ladder)
     sweep = sweep_of(ladder, list(latency_limits(summary.slo)))
@@ -168,8 +169,8 @@ def conclude(
     return found
 
 
-def _judged(stage: StageSummary, gates: Sequence[GateSpec]) -> StageSummary:
-    verdict = judge_stage(stage, gates)
+def _judged(stage: StageSummary, gates: Sequence[GateSpec], *, capped: bool) -> StageSummary:
+    verdict = judge_stage(stage, gates, capped=capped)
     slices = []
     for of in stage.slices:
         own = [gate for gate in verdict.gates if gate.slice == of.name]

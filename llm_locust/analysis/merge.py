@@ -45,7 +45,7 @@ def merge(manifest: Manifest, due: RawRows, requests: RawRows) -> Merged:
     _check_stages(manifest, requests)
     due_index, index = _index(due.frame), _index(requests.frame)
     has_plan, place = _found_in(index, due_index)
-    _check_without_plan(manifest, requests, has_plan)
+    _check_without_plan(manifest, due, requests, has_plan)
     _check_against_plan(due.frame, requests, has_plan, place)
     is_lost = ~_found_in(due_index, index)[0]
     without_file = sorted(
@@ -97,13 +97,18 @@ def _check_stages(manifest: Manifest, raw: RawRows) -> None:
             )
 
 
-def _check_without_plan(manifest: Manifest, requests: RawRows, has_plan: Bools) -> None:
+def _check_without_plan(manifest: Manifest, due: RawRows, requests: RawRows, has_plan: Bools) -> None:
     """A cool-down is planned when it begins; a run that died before it wrote that plan still has its rows."""
     died = [(stage.spec.stage, stage.spec.round) for stage in manifest.stages if stage.end_ns is None]
     rows = requests.frame[~has_plan]
     crashed = np.array([key in died for key in zip(rows["stage"], rows["round"], strict=True)], np.bool_)
     stray = rows[~((rows["phase"] == "cooldown").to_numpy(dtype=np.bool_) & crashed)]
     if len(stray):
+        if not len(due.frame) and any(stage.planned and stage.spec.mode == "open" for stage in manifest.stages):
+            raise UsageError(
+                "plan.csv is empty or not there, but the manifest says that arrivals were planned; put back the plan.csv of "
+                "the run"
+            )
         first = stray.iloc[0]
         raise UsageError(
             f"{requests.files[int(first[FILE])]}: index {first['index']} (stage {first['stage']}, {first['phase']}) is in "

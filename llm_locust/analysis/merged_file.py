@@ -13,6 +13,7 @@ from llm_locust.analysis.derived import DERIVED_COLUMNS, DERIVED_STRING_COLUMNS
 from llm_locust.analysis.gaps import GAPS_AT, GAPS_N, Us, gap_texts, picked_gaps
 from llm_locust.analysis.raw_files import Progress, Step
 from llm_locust.records import COLUMNS, STRING_COLUMNS, UsageError
+from llm_locust.records.run_folder import why_no_run
 from llm_locust.records.whole_file import whole_file
 
 MERGED_COLUMNS: tuple[str, ...] = (*COLUMNS, *DERIVED_COLUMNS)
@@ -95,7 +96,9 @@ def read_merged(path: Path, progress: Progress = lambda _: None) -> tuple[pd.Dat
                 columns.add(block)
                 line += block.rows
                 progress(Step(f"reading {path.name}", line - 2, file.tell() / size))
-    except FileNotFoundError:
-        raise UsageError(f"{path.parent} has no {path.name}: run llm-locust merge {path.parent} first") from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise UsageError(
+            why_no_run(path.parent) or f"{path.parent} has no {path.name}: run llm-locust merge {path.parent} first"
+        ) from None
     together, gaps_us = columns.together()
     return pd.DataFrame(together, copy=False), gaps_us

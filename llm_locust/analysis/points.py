@@ -62,8 +62,12 @@ def points(stages: list[StageSummary]) -> list[Point]:
 
 
 def point_summary(point: Point) -> PointSummary:
-    """A point as numbers: its rounds together, and how far apart they are."""
-    stages, first, deciding = point.stages, point.stages[0], point.deciding
+    """A point as numbers: its rounds together, and how far apart they are.
+
+    An invalid round says nothing of the server, so it takes no part in them unless none is valid.
+    """
+    first, deciding = point.stages[0], point.deciding
+    stages = [stage for stage in point.stages if stage.verdict.result != "invalid"] or point.stages
     measured = sum(stage.measured for stage in stages)
     judged = [stage for stage in stages if stage.good_requests is not None and stage.measured]
     whole = len(judged) == len(stages)
@@ -76,7 +80,7 @@ def point_summary(point: Point) -> PointSummary:
         rate_rps=first.rate_rps,
         concurrency=first.concurrency,
         arrivals=first.arrivals,
-        rounds=len(stages),
+        rounds=len(point.stages),
         result=point.result,
         strength=point.strength,
         measured=measured,

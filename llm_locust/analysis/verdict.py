@@ -28,8 +28,14 @@ NOT_JUDGED = StageVerdict(result="undetermined", sentence="not judged yet")
 """The verdict of figures that nobody has judged yet."""
 
 
-def judge_stage(stage: StageSummary, chosen: Sequence[GateSpec] = ()) -> StageVerdict:
-    """The verdict of a stage. What voids it is asked before what it shows: losses, then cuts, then the gates."""
+def judge_stage(stage: StageSummary, chosen: Sequence[GateSpec] = (), *, capped: bool = False) -> StageVerdict:
+    """The verdict of a stage. What voids it is asked before what it shows: losses, then cuts, then the gates.
+
+    Args:
+        stage: Its figures.
+        chosen: What it must hold; none for the defaults.
+        capped: Whether the run had a cap (``--max-in-flight``), which can hold open arrivals back.
+    """
     gates = stage_gates(stage, chosen)
     failing = failing_dimensions(stage, gates)
 
@@ -67,7 +73,7 @@ def judge_stage(stage: StageSummary, chosen: Sequence[GateSpec] = ()) -> StageVe
         found = verdict("undetermined", _undetermined(asked))
     else:
         strength = "signed" if all(gate.signed for gate in asked) else "candidate"
-        found = verdict("pass", _shown(stage, gates), strength)
+        found = verdict("pass", _shown(stage, gates, capped=capped), strength)
     return _with_needs(stage, asked, found)
 
 
@@ -113,7 +119,7 @@ def _so_far(stage: StageSummary) -> str:
     return ", ".join(parts)
 
 
-def _shown(stage: StageSummary, gates: list[Gate]) -> str:
+def _shown(stage: StageSummary, gates: list[Gate], *, capped: bool) -> str:
     parts = []
     if stage.attainment is not None:
         parts.append(f"attainment {percent(stage.attainment)}")
@@ -126,8 +132,13 @@ def _shown(stage: StageSummary, gates: list[Gate]) -> str:
     parts.append(f"{stage.measured} measured")
     wait = stage.percentiles["cap_wait_p95_ms"].value if "cap_wait_p95_ms" in stage.percentiles else None
     judged = any(gate.name.startswith(("cap_wait", "client_wait", "arrival_")) for gate in gates)
-    if not judged and (wait == "inf" or (isinstance(wait, float) and wait > stage.generator.lag_bound_ms)):
-        parts.append(f"held back by --max-in-flight for P95 {number(wait)} ms, which only limits from arrival count")
+    waited = wait == "inf" or (isinstance(wait, float) and wait > stage.generator.lag_bound_ms)
+    # In a closed loop nothing is planned, so nothing waits: there it is the moment from making a request to sending it.
+    if waited and not judged and stage.mode == "open":
+        whose = "held back by --max-in-flight" if capped else "sent late by the generator, after they were taken up,"
+        parts.append(
+            f"{whose} for P95 {number(wait)} ms (only the limits arrival_ttft and arrival_e2e count this wait)"
+        )
     if not stage.limits and not any(_kind(gate) == "latency" for gate in gates):
         parts.append("no limits were chosen, so latency was not judged")
     return ", ".join(parts)

@@ -9,6 +9,7 @@ import msgspec
 from rich.console import Console
 
 from llm_locust.records import UsageError
+from llm_locust.records.run_folder import require_run
 from llm_locust.report.compare import compare_folders
 from llm_locust.report.comparison import print_comparison, render_comparison
 from llm_locust.report.progress import shown_progress
@@ -35,6 +36,8 @@ def command(runs: tuple[Path, ...], allow: tuple[str, ...], as_json: bool, as_ma
     Exit status: 0 compared
                  2 wrong usage, or the runs differ in more than one thing
     """
+    for run in runs:
+        require_run(run)
     if as_json and as_markdown:
         raise UsageError("--json and --markdown: choose one")
     with shown_progress() as progress:

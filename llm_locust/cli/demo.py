@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from pathlib import Path
 import click
 
 from llm_locust.bundled_files import bundled
+from llm_locust.child_processes import Interrupted, counted_interrupts, run_group
 from llm_locust.ports import free_port
 from llm_locust.records import ExitCode, UsageError
 
@@ -57,11 +59,12 @@ ENGINES = {
 
 
 @contextmanager
-def serving(arguments: Sequence[str]) -> Iterator[str]:
+def serving(arguments: Sequence[str], interrupted: Interrupted) -> Iterator[str]:
     """A server of ours as a process on a free port; yields its base URL once ``/health`` answers.
 
     Raises:
-        UsageError: it does not come up (what it said is on the terminal).
+        UsageError: it does not come up; the last that it said is told.
+        SystemExit: somebody wanted it all to stop meanwhile.
     """
     port = free_port()
     url = f"http://127.0.0.1:{port}"
@@ -79,7 +82,9 @@ def serving(arguments: Sequence[str]) -> Iterator[str]:
                 server.kill()
                 said = (server.stderr.read() if server.stderr else "").strip()
                 raise UsageError(f"the server did not come up: {said.splitlines()[-1] if said else 'it said nothing'}")
-            time.sleep(0.1)
+            if interrupted.event.wait(0.1):
+                click.echo("stopped before load: nothing was sent", err=True)
+                sys.exit(ExitCode.UNDECIDED)
         yield url
     finally:
         server.terminate()
@@ -106,17 +111,18 @@ def command(engine: str, workers: int, run_dir: str) -> None:
     """Start a server, run a ladder of rates against it from a master and workers, and print the table."""
     ladder = ENGINES[engine]
     files = f"{bundled('locustfiles') / 'chat.py'},{bundled('shapes') / 'rate_ladder.py'}"
-    with serving(ladder.serve) as url, tempfile.TemporaryDirectory(prefix="llm-locust-demo-") as folder:
-        run = [sys.executable, "-m", "locust", "-f", files, "--headless", "--only-summary", "--loglevel", "WARNING"]
+    with (
+        counted_interrupts() as interrupted,
+        serving(ladder.serve, interrupted) as url,
+        tempfile.TemporaryDirectory(prefix="llm-locust-demo-") as folder,
+    ):
+        run = ["-f", files, "--headless", "--only-summary", "--loglevel", "WARNING"]
         port = str(free_port())
         run += ["--processes", str(workers), "--master-bind-port", port, "--master-port", port, "--host", url]
         run += [*ladder.options(Path(folder)), "--run-dir", run_dir]
-        click.echo(f"$ {' '.join(run[1:])}", err=True)
-        try:
-            code = subprocess.call(run)
-        except KeyboardInterrupt:  # locust has it too: it drains, judges and ends by itself
-            code = 130
-    if code == ExitCode.UNDECIDED:
+        click.echo(f"$ {shlex.join(['locust', *run])}", err=True)
+        code = run_group([sys.executable, "-m", "locust", *run], interrupted)
+    if code == ExitCode.UNDECIDED and not interrupted.times:
         click.echo("A stage could not be judged, most likely because this machine was busy; locust exits with 4 then.")
         code = ExitCode.DONE  # it was a demonstration, and it has shown that too
     sys.exit(code)

@@ -11,6 +11,7 @@ import click
 from llm_locust.cli.gate_option import gate_option, given_gates
 from llm_locust.records import Manifest, Requirements, RunFolder, UsageError
 from llm_locust.records.gates import parse_gate
+from llm_locust.records.run_folder import require_run
 from llm_locust.records.summary import RunSummary
 
 
@@ -66,12 +67,15 @@ def command(
                  3 a requirement is not met: a release is refused
                  4 work was lost, or what decides is invalid or undetermined
     """
+    require_run(run)
     asked = Requirements(rate_rps=require_rate, every_stage=require_pass)
     if release:
         if gates:
             raise UsageError(
                 "--gate with --release: gates set after the run never earn a release; leave it out, or run again with it"
             )
+        for other in map(Path, more):
+            require_run(other)
         sys.exit(_release([run, *map(Path, more)], asked, envelope, price_per_hour, junit, markdown))
     for option, given in (("--envelope", envelope), ("--price-per-hour", price_per_hour)):
         if given is not None:

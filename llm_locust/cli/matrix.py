@@ -33,7 +33,8 @@ def command(mode: str, output_dir: Path, config: str) -> None:
     """Run every combination of engine settings, prompts and requests in flight, three rounds each, and grade each.
 
     \b
-    dry-run         write the plan and every command: of the engines, ours, and of vllm bench serve; send nothing
+    dry-run         write the plan and every command: of the engines, ours, and of vllm bench serve; send nothing. Again,
+                    after a change: written anew, and what only the earlier plan had written is removed
     protocol-smoke  all scenarios, short, on the simulator: it shows that they can be run, never how fast
     run             start each engine (or use those that run), load it, keep everything, go on after a break
 
@@ -53,6 +54,7 @@ def command(mode: str, output_dir: Path, config: str) -> None:
     from llm_locust.matrix import read_config, run_matrix, write_plan
     from llm_locust.matrix.commands import smoke_config
     from llm_locust.matrix.ledger import read_state
+    from llm_locust.matrix.plan_files import plan_summary
     from llm_locust.matrix.results_files import MARKDOWN
 
     matrix = read_config(config)
@@ -64,6 +66,8 @@ def command(mode: str, output_dir: Path, config: str) -> None:
             raise UsageError(f"--output-dir {output_dir} holds a matrix that was begun: give the plan another folder")
         for path in write_plan(matrix, mode, output_dir):
             click.echo(path)
+        for line in plan_summary(matrix):
+            click.echo(line)
         return
     output_dir.mkdir(parents=True, exist_ok=True)
     results = run_matrix(matrix, mode, output_dir, _say)

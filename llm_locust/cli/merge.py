@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 
 from llm_locust.analysis.judgement import exit_code
+from llm_locust.records.run_folder import require_run
 from llm_locust.report import merge_run, print_reported
 from llm_locust.report.progress import shown_progress
 
@@ -53,6 +54,7 @@ def command(
                  3 a requirement of the run (--require-rate, --require-pass) is not met
                  4 a stage is invalid or undetermined, or arrivals were lost
     """
+    require_run(run)
     with shown_progress() as progress:
         reported = merge_run(run, others, progress, telemetry, html=not no_html, metrics_map=metrics_map)
     print_reported(reported, Console())

@@ -11,6 +11,7 @@ from rich.console import Console
 from llm_locust.analysis.judgement import exit_code
 from llm_locust.cli.gate_option import gate_option, given_gates
 from llm_locust.records import parse_slo
+from llm_locust.records.run_folder import require_run
 from llm_locust.report import print_reported, report_run
 from llm_locust.report.progress import shown_progress
 
@@ -34,6 +35,7 @@ def command(run: Path, slo: str | None, gates: tuple[str, ...], no_html: bool, m
                  3 a requirement of the run (--require-rate, --require-pass) is not met
                  4 a stage is invalid or undetermined, or arrivals were lost
     """
+    require_run(run)
     held = given_gates(gates, more)
     limits = None if slo is None else parse_slo(slo)
     with shown_progress() as progress:

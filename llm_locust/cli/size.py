@@ -12,6 +12,7 @@ from rich.console import Console
 from llm_locust.analysis.words import number
 from llm_locust.cli.model_options import COUNT, Amount, model_options, print_lines, read_model
 from llm_locust.records import ExitCode, RunFolder
+from llm_locust.records.run_folder import require_run
 from llm_locust.records.summary import RunSummary
 from llm_locust.sizing.capacity import WORDS, CapacityPlan, Demand, Headroom, Memory, Speed, capacity
 from llm_locust.sizing.kv_cache import DEFAULT_BLOCK_TOKENS, KvEstimate, KvLoad, gib, kv_estimate
@@ -110,6 +111,8 @@ def command(
                  2 wrong usage: a number is missing, a file cannot be read
                  4 no bound is known
     """
+    if run is not None:
+        require_run(run)
     must = {
         "--params-b": params_b,
         "--weight-bits": weight_bits,

@@ -11,6 +11,7 @@ import msgspec
 from llm_locust.analysis.evidence_rules import violations
 from llm_locust.records import ExitCode, UsageError
 from llm_locust.records.evidence_schema import SCHEMA_PATH, Violation
+from llm_locust.records.run_folder import require_run
 
 SHOWN = 120
 """Characters of a value that are shown."""
@@ -20,7 +21,7 @@ def record_files(path: Path) -> list[Path]:
     """The file itself, or the records of a run folder.
 
     Raises:
-        UsageError: it is not there, or the folder holds no records.
+        UsageError: it is not there, or the folder is no run folder or holds no records.
     """
     if not path.is_dir():
         if not path.exists():
@@ -28,6 +29,8 @@ def record_files(path: Path) -> list[Path]:
         return [path]
     found = sorted((path / "records").glob("*.json")) or sorted(path.glob("*.json") if path.name == "records" else ())
     if not found:
+        if path.name != "records":
+            require_run(path)
         raise UsageError(f"{path} holds no evidence records (records/*.json): run llm-locust merge {path} first")
     return found
 
@@ -52,7 +55,7 @@ def line(path: Path, violation: Violation) -> str:
     """``FILE: FIELD = VALUE: RULE``; what comes from the file is escaped, so that a terminal shows it and does not obey."""
     where = f" {_escaped(violation.field)}" if violation.field else ""
     value = "" if violation.value is msgspec.UNSET else f" = {_shown(violation.value)}"
-    return f"{path}:{where}{value}: {_escaped(violation.rule)}"
+    return f"{path}{where and ':'}{where}{value}: {_escaped(violation.rule)}"
 
 
 def _shown(value: object) -> str:

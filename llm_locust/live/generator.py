@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from llm_locust.live.request import Ended, Times
 from llm_locust.live.snapshot import GeneratorView
 from llm_locust.records.generator_bounds import (
-    LATE_SHARE,
     MAX_FIRST_COALESCED_SHARE,
     MIN_DISPATCHED_SHARE,
     ONE_IS_NO_SHARE,
     lag_bound_ms,
+    too_many_late,
 )
 from llm_locust.records.manifest import StageManifest
 from llm_locust.records.outcomes import Outcome
@@ -80,6 +80,8 @@ class GeneratorWatch:
             warnings=warnings,
             dispatch_lag_p99_ms=None if self._closed else lag_p99_ms,
             lag_bound_ms=None if self._closed else self.bound_ms,
+            dispatched=None if self._closed else self._lags,
+            late=None if self._closed else self._late,
             first_coalesced_share=self._coalesced / self._told if self._told else None,
             lost_workers=[worker.worker for worker in lost],
             cpu_percent_max=max((cpu for cpu in cpu_percents if cpu is not None), default=None),
@@ -92,7 +94,7 @@ class GeneratorWatch:
             found.append(
                 f"only {self._dispatched / self._planned:.2%} of the planned arrivals were dispatched (99 % are needed)"
             )
-        if not self._closed and self._late > max(LATE_SHARE * self._lags, ONE_IS_NO_SHARE):
+        if not self._closed and too_many_late(self._late, self._lags):
             found.append(
                 f"dispatch was late: {self._late} of {self._lags} arrivals by more than {self.bound_ms:g} ms"
                 + (f" (lag P99 {lag_p99_ms:.1f} ms)" if lag_p99_ms is not None else "")

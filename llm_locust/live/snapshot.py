@@ -13,6 +13,15 @@ import msgspec
 Phase = Literal["preparing", "warm-up", "window", "cool-down", "draining", "done"]
 """Where a stage is. A closed loop of Locust's users is in its window until it is stopped."""
 
+
+def left_words(phase: str, left_s: float | None) -> str:
+    """The phase and what is left of it: ``window, 10 s left``; a cool-down ends early when all measured replies are in."""
+    left = 0 if left_s is None else round(left_s)
+    if not left or phase == "preparing":
+        return phase
+    return f"{phase}, {'at most ' if phase == 'cool-down' else ''}{left} s left"
+
+
 RunState = Literal["idle", "running", "judging", "judged", "failed"]
 """``idle``: no run yet. ``judging``: the merge runs. ``judged``: it has. ``failed``: it did not come to that."""
 
@@ -76,6 +85,10 @@ class GeneratorView(msgspec.Struct, frozen=True, kw_only=True):
     cpu_percent_max: float | None
     """Of the busiest worker, in its newest report."""
     loop_lag_ms_max: float | None
+    dispatched: int | None = None
+    """Measured arrivals with a dispatch lag, so far; ``None`` for a closed loop."""
+    late: int | None = None
+    """... of which later than ``lag_bound_ms``: more than 1 % of them, and more than one, void the stage."""
 
 
 class StageView(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,9 +5,7 @@ What is ended is the group of processes whose leader we started, nothing else.
 
 from __future__ import annotations
 
-import contextlib
 import http.client
-import os
 import re
 import signal
 import socket
@@ -18,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from llm_locust.child_processes import tell_group
 from llm_locust.matrix.commands import startable
 from llm_locust.records.text import one_line
 
@@ -82,8 +81,7 @@ class Started:
 
     def signal(self, number: signal.Signals) -> None:
         """Tell the whole group."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, number)
+        tell_group(self.pid, number)
 
     def stop(self, seconds: float) -> int:
         """End the group: SIGTERM, and SIGKILL for what is left after ``seconds``; returns the leader's exit code."""

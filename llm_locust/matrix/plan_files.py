@@ -57,12 +57,11 @@ def write_plan(config: MatrixConfig, mode: str, folder: Path) -> list[Path]:
         UsageError: the facts file cannot be read.
     """
     files = Files(folder.resolve())
-    folder.mkdir(parents=True, exist_ok=True)
-    write_inputs(config, files)
+    inputs = _inputs(config, files)  # what is wrong with the facts is said before anything is touched
     smoke = mode == SMOKE
     port = config.engine.port or UNKNOWN_PORT
     texts = {
-        PLAN_JSON: msgspec.json.format(msgspec.json.encode(_plan(config, mode, files, port)), indent=2).decode() + "\n",
+        PLAN_JSON: "",  # made last: it names the others
         PLAN_MD: _markdown(config, mode),
         SERVERS_SH: _script(_servers(config, port, smoke=smoke)),
         LOCUST_SH: _script(_loads(config, files, port)),
@@ -70,24 +69,70 @@ def write_plan(config: MatrixConfig, mode: str, folder: Path) -> list[Path]:
     }
     if config.bench is None or requests_of(config.load, 1) is None:
         del texts[BENCH_SH]
-    for name, text in texts.items():
-        write_text(folder / name, text)
+    written = {**inputs, **{files.folder / name: text for name, text in texts.items()}}
+    _clear(files.folder, keep=set(written))
+    listing = sorted(str(path.relative_to(files.folder)) for path in written)
+    plan = {**_plan(config, mode, files, port), "files": listing}
+    written[files.folder / PLAN_JSON] = msgspec.json.format(msgspec.json.encode(plan), indent=2).decode() + "\n"
+    for path, text in written.items():
+        write_text(path, text)
     return [folder / name for name in texts]
 
 
-def write_inputs(config: MatrixConfig, files: Files) -> None:
-    """The files that our commands read: mixes, and facts about each variant.
+def plan_summary(config: MatrixConfig) -> list[str]:
+    """How much the plan is, and what is still to be filled in, a line each."""
+    load, all_ = config.load, scenarios(config)
+    runs, starts = len(units(config)), [one for one in variants(config) if one.name not in config.engine.urls]
+    counts = [requests_of(load, scenario.concurrency) for scenario in all_]
+    windows = len(all_) * load.rounds
+    requests = sum(count for count in counts if count is not None) * load.rounds
+    measured = f"{requests:,} measured requests" if requests else f"{windows} windows of {load.stage_seconds:g} s"
+    return [
+        f"{len(all_)} scenarios in {runs} locust runs, {len(starts)} starts of {config.engine.name}, {load.rounds} rounds: "
+        f"{measured}, and {windows} warm-ups of {load.warmup_seconds:g} s",
+        *(f"still to be filled in: {key} = {text!r}" for key, text in placeholders(config)),
+    ]
+
+
+def _clear(folder: Path, keep: set[Path]) -> None:
+    """Remove what an earlier plan wrote into the folder and this one does not, and nothing else.
+
+    Raises:
+        UsageError: what stands there as a plan is none of this version's.
+    """
+    try:
+        earlier = msgspec.json.decode((folder / PLAN_JSON).read_bytes(), type=_Earlier)
+    except FileNotFoundError:
+        return
+    except msgspec.MsgspecError:
+        raise UsageError(
+            f"--output-dir {folder}: {PLAN_JSON} there is no plan of this version: give another folder"
+        ) from None
+    old = [(folder / name).resolve() for name in earlier.files]
+    for path in old:
+        if path.is_relative_to(folder) and path not in keep:
+            path.unlink(missing_ok=True)
+    for parent in {path.parent for path in old} - {folder}:
+        if parent.is_relative_to(folder) and parent.is_dir() and not any(parent.iterdir()):
+            parent.rmdir()
+
+
+class _Earlier(msgspec.Struct):
+    files: list[str]
+
+
+def _inputs(config: MatrixConfig, files: Files) -> dict[Path, str]:
+    """The files that our commands read, as texts: mixes, and facts about each variant.
 
     Raises:
         UsageError: the facts file cannot be read.
     """
-    for prompts in config.prompts:
-        if prompts.mix:
-            write_text(files.mix(prompts), mix_text(config, prompts))
+    found = {files.mix(prompts): mix_text(config, prompts) for prompts in config.prompts if prompts.mix}
     for variant in variants(config):
         if facts := facts_of(config, variant):
             lines = [f"{name} = {msgspec.json.encode(value).decode()}\n" for name, value in facts.items()]
-            write_text(files.facts(variant), "".join(lines))
+            found[files.facts(variant)] = "".join(lines)
+    return found
 
 
 def facts_of(config: MatrixConfig, variant: Variant) -> dict[str, FactValue]:

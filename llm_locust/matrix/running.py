@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import NamedTuple
 
+from llm_locust.child_processes import LOOK_S, Interrupted, counted_interrupts, interrupt_for
 from llm_locust.matrix import engine as engines
 from llm_locust.matrix.commands import Files, locust_command, server_command, simulator_command
 from llm_locust.matrix.config import RUN, SMOKE, MatrixConfig, placeholders
@@ -36,24 +35,10 @@ SMOKE_AT_ONCE = 3
 SMOKE_START_S = 60.0
 SMOKE_STOP_S = 10.0
 TELEMETRY_START_S = 15.0
-LOOK_S = 0.2
 AFTER_ENGINE_S = (0.0, 5.0, 30.0)
 """When a run whose engine has ended is told to stop, to cancel, and killed."""
 
 Say = Callable[[str], None]
-
-
-class Stop:
-    """Told by Ctrl-C or SIGTERM, and how often."""
-
-    def __init__(self) -> None:
-        self.event = threading.Event()
-        self.times = 0
-
-    def again(self, *_: object) -> None:
-        """Once more."""
-        self.times += 1
-        self.event.set()
 
 
 class _Serving(NamedTuple):
@@ -104,7 +89,7 @@ def run_matrix(config: MatrixConfig, mode: str, folder: Path, say: Say) -> Resul
     if mode == RUN:
         refuse_unfinished(config)
     names = [unit.name for unit in units(config)]
-    with Ledger.opened(folder, mode, config, names) as ledger, _interruptible() as stop:
+    with Ledger.opened(folder, mode, config, names) as ledger, counted_interrupts() as stop:
         files = Files(folder.resolve())
         write_plan(config, mode, folder)
         going = _Going(config, mode, files, ledger, stop, say)
@@ -117,7 +102,9 @@ def run_matrix(config: MatrixConfig, mode: str, folder: Path, say: Say) -> Resul
 class _Going:
     """One go through what is left of a matrix."""
 
-    def __init__(self, config: MatrixConfig, mode: str, files: Files, ledger: Ledger, stop: Stop, say: Say) -> None:
+    def __init__(
+        self, config: MatrixConfig, mode: str, files: Files, ledger: Ledger, stop: Interrupted, say: Say
+    ) -> None:
         self._config = config
         self._smoke = mode == SMOKE
         self._files = files
@@ -327,7 +314,7 @@ class _Going:
                 presses += sum(time.monotonic() - ended_at >= after for after in AFTER_ENGINE_S)
             if presses > handed_on:
                 handed_on = presses
-                locust.signal(signal.SIGKILL if handed_on > 2 else signal.SIGINT)
+                locust.signal(interrupt_for(handed_on))
         return code
 
     def _why_not_done(self, run: Path | None, code: int, locust: Started) -> str | None:
@@ -353,18 +340,3 @@ def _engine_environment(config: MatrixConfig, *, smoke: bool) -> Mapping[str, st
 def _load_environment() -> Mapping[str, str]:
     """What is there, without options of locust that somebody has set for runs of their own."""
     return {name: value for name, value in os.environ.items() if not name.startswith("LOCUST")}
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[Stop]:
-    """Ctrl-C and SIGTERM are counted instead of raised, where this is the main thread."""
-    stop = Stop()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    before = {number: signal.signal(number, stop.again) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -11,13 +11,15 @@ import msgspec
 from locust.env import Environment
 from locust.runners import MasterRunner
 
+from llm_locust.bundled_files import bundled
 from llm_locust.dispatch import RequestBuilder, as_workers_read_it
 from llm_locust.plugin.interrupts import say
+from llm_locust.plugin.option_sources import standing
 from llm_locust.plugin.option_table import DEFAULTS
 from llm_locust.plugin.option_values import flag_of, given_options
 from llm_locust.plugin.options import RunOptions
 from llm_locust.plugin.run_setup import user_choices
-from llm_locust.plugin.shape import SHAPE_OPTIONS, StageShape
+from llm_locust.plugin.shape import SHAPE_OPTIONS, WITHOUT_A_SHAPE, StageShape
 from llm_locust.records import Clock, StageSpec, UsageError
 from llm_locust.records.gates import format_gate, parse_gate
 from llm_locust.records.run import RunSpec
@@ -54,6 +56,8 @@ def stages_of(environment: Environment, options: RunOptions, users: int) -> list
         for stage in stages:
             _refuse_a_cap_below(stage.concurrency, options)
         return stages
+    if shape is None:
+        _refuse_what_nobody_reads(environment)
     _refuse_a_cap_below(users, options)
     return [
         StageSpec(
@@ -103,12 +107,65 @@ def _refuse_what_it_does_not_read(shape: StageShape, environment: Environment) -
     """An option that says which stages there are, and that this shape does not read: the person means another shape."""
     if shape.takes is None or environment.parsed_options is None:
         return
-    given = given_options(environment.parsed_options)
-    ignored = sorted(name for name in SHAPE_OPTIONS - shape.takes if given.get(name) not in (None, DEFAULTS[name]))
-    if ignored:
-        named = ", ".join(flag_of(name) for name in ignored)
+    if ignored := [name for name in _unread(environment) if name not in standing()]:
         taken = ", ".join(flag_of(name) for name in sorted(shape.takes))
-        raise UsageError(f"the shape {type(shape).__name__} does not read {named}; it reads {taken}")
+        raise UsageError(f"the shape {type(shape).__name__} does not read {_flags(ignored)}; it reads {taken}")
+
+
+def _refuse_what_nobody_reads(environment: Environment) -> None:
+    """An option of stages where no shape makes any: the person forgot the shape."""
+    if ignored := [name for name in _unread(environment) if name not in standing()]:
+        raise UsageError(
+            f"{_flags(ignored)}: no shape reads {'it' if len(ignored) == 1 else 'them'}: add one, e.g. "
+            f"-f {_with_a_shape(environment, ignored)}"
+        )
+
+
+def unread_warning(environment: Environment) -> list[str]:
+    """Options of a config file or of variables, which other runs share, that mean nothing for this one."""
+    ignored = [name for name in _unread(environment) if name in standing()]
+    return [f"{_flags(ignored)}, from a config file or a variable: nothing reads it in this run"] if ignored else []
+
+
+def _unread(environment: Environment) -> list[str]:
+    """Options that were given another value than their default, and that this run's stages are not made of."""
+    shape = environment.shape_class
+    if environment.parsed_options is None:
+        return []
+    if shape is None:
+        names = WITHOUT_A_SHAPE
+    elif isinstance(shape, StageShape) and shape.takes is not None:
+        names = SHAPE_OPTIONS - shape.takes
+    else:
+        return []
+    given = given_options(environment.parsed_options)
+    return sorted(name for name in names if given.get(name) not in (None, DEFAULTS[name]))
+
+
+def _flags(names: Iterable[str]) -> str:
+    return ", ".join(map(flag_of, names))
+
+
+_SHAPE_OF = (
+    ({"concurrency", "repeats"}, "concurrency_ladder.py"),
+    ({"idle", "unload", "cold_share"}, "cold_start.py"),
+    ({"resolution", "max_stages"}, "capacity_search.py"),
+    ({"time_scale", "rate_scale", "trace_from", "trace_to", "trace_jitter"}, "trace_replay.py"),
+    ({"burst"}, "burst.py"),
+)
+"""The shape that somebody who gives one of these means; else the rate ladder."""
+
+
+def _with_a_shape(environment: Environment, names: Iterable[str]) -> str:
+    """What to give for ``-f``: the locustfile as it was given, and a shape as it is found from here."""
+    wanted = set(names)
+    shape = bundled("shapes") / next((file for of, file in _SHAPE_OF if of & wanted), "rate_ladder.py")
+    here = Path.cwd()
+    shown = shape.relative_to(here) if shape.is_relative_to(here) else shape
+    given = environment.parsed_locustfiles or ["locustfiles/chat.py"]
+    files = [Path(file) for file in given]
+    names_ = [str(file.relative_to(here) if file.is_relative_to(here) else file) for file in files]
+    return ",".join([*names_, str(shown)])
 
 
 def _refuse_a_cap_below(concurrency: int | None, options: RunOptions) -> None:
@@ -171,6 +228,7 @@ def _beside_the_preview(environment: Environment, options: RunOptions) -> list[s
     if bounds:
         found.append(f"Budgets end the run before that, whatever is planned: {', '.join(bounds)}.")
     found += leaving_warning(options)
+    found += unread_warning(environment)
     return found
 
 

@@ -11,7 +11,7 @@ from locust.event import EventHook
 from locust.stats import StatsEntry, bucket_response_time
 
 from llm_locust.live.request import between_ms, tpot_ms
-from llm_locust.records import Outcome, RequestRecord
+from llm_locust.records import UNATTEMPTED, Outcome, RequestRecord
 from llm_locust.streaming import Reply
 from llm_locust.users.base import LLMUser
 
@@ -24,7 +24,16 @@ class RequestFailed(Exception):
 
 
 def report_request(environment: Environment, record: RequestRecord, reply: Reply | None, user: LLMUser) -> None:
-    """Fire Locust's ``request`` event once, log our rows, and hand the record to ``llm_request`` listeners."""
+    """Fire Locust's ``request`` event once, log our rows, and hand the record to ``llm_request`` listeners.
+
+    What was never sent was no request: Locust's tables would count it as one that failed.
+    """
+    if record.outcome not in UNATTEMPTED:
+        _report(environment, record, user)
+    llm_request.fire(record=record, reply=reply, user=user)
+
+
+def _report(environment: Environment, record: RequestRecord, user: LLMUser) -> None:
     name = user.path
     e2e_ms = between_ms(record.sent_ns, record.complete_ns)
     failure = None
@@ -51,7 +60,6 @@ def report_request(environment: Environment, record: RequestRecord, reply: Reply
             _log_many(entries[(name, "ITL")], record.gaps_us)
     if (wait_ms := between_ms(record.planned_ns, record.sent_ns)) is not None:
         entries[(name, "client wait")].log(wait_ms, 0)  # type: ignore[arg-type]
-    llm_request.fire(record=record, reply=reply, user=user)
 
 
 def _log_many(entry: StatsEntry, gaps_us: Sequence[int]) -> None:

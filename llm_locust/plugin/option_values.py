@@ -90,7 +90,7 @@ def required(value: Any) -> Any:
 def rates(text: str | None) -> list[float]:
     """Requests per second, comma-separated."""
     found: list[float] = []
-    for item in _items(text):
+    for item in _items("rates", text):
         try:
             rate = float(item)
         except ValueError:
@@ -109,7 +109,7 @@ def rates(text: str | None) -> list[float]:
 def concurrencies(text: str | None) -> list[int]:
     """Requests in flight, comma-separated."""
     found: list[int] = []
-    for item in _items(text):
+    for item in _items("concurrency", text):
         if not item.isdigit() or int(item) < 1:
             raise UsageError(
                 f"--concurrency {item!r}: write whole numbers of at least 1, comma-separated, e.g. 1,2,4,8"
@@ -118,8 +118,15 @@ def concurrencies(text: str | None) -> list[int]:
     return found
 
 
-def _items(text: str | None) -> list[str]:
-    return [part for part in (part.strip() for part in (text or "").split(",")) if part]
+def _items(name: str, text: str | None) -> list[str]:
+    if text is None or not text.strip():
+        return []
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise UsageError(
+            f"{flag_of(name)} {text}: nothing between two commas, or before or after one; leave that comma out"
+        )
+    return parts
 
 
 def seconds(namespace: Namespace, name: str, *, allow_zero: bool = False) -> float | None:

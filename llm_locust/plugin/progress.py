@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
 from llm_locust.dispatch import StageControl
-from llm_locust.live.snapshot import Snapshot
+from llm_locust.live.snapshot import Snapshot, left_words
+from llm_locust.live.stage import where
 from llm_locust.plugin.interrupts import say
 from llm_locust.plugin.terminal_figures import (
     figure_items,
@@ -19,7 +20,7 @@ from llm_locust.plugin.terminal_figures import (
     progress_items,
     server_items,
 )
-from llm_locust.records import NS_PER_S, Clock, StageManifest
+from llm_locust.records import Clock, StageManifest
 
 if TYPE_CHECKING:
     from llm_locust.plugin.terminal_display import TerminalDisplay
@@ -84,12 +85,12 @@ class RunProgress:
     def update(self, control: StageControl) -> None:
         """Show where the stage is now."""
         phase, left_s, share = self._where(control)
-        where = f"{phase}, {left_s:.0f} s left" if left_s is not None else phase
+        words = left_words(phase, left_s)
         if self._display is not None:
-            self._display.show(self._title, where, share, self._look(), control.spec.stage)
+            self._display.show(self._title, words, share, self._look(), control.spec.stage)
         elif time.monotonic() - self._last_plain >= PLAIN_EVERY_S:
             self._last_plain = time.monotonic()
-            say(f"{self._title}: {where}; {self._plain_figures(control)}")
+            say(f"{self._title}: {words}; {self._plain_figures(control)}")
 
     def stage_ends(self, stage: StageManifest) -> None:
         """A stage is over."""
@@ -121,21 +122,13 @@ class RunProgress:
         return "; ".join(", ".join(part) for part in parts if part)
 
     def _where(self, control: StageControl) -> tuple[str, float | None, float]:
-        """Phase, seconds until arrivals end, and the share of the stage that is behind."""
-        record, now = control.record, self._clock.now_ns()
+        """Phase, seconds until it ends where that is known, and the share of the stage that is behind."""
+        record = control.record
         if not record.start_ns:
             return self._preparing(control)
-        if record.arrivals_end_ns is not None:
-            return "draining", None, 1.0
-        if record.window_end_ns is None:
+        if record.arrivals_end_ns is None and record.window_end_ns is None:
             return "closed loop", None, 0.0
-        name = "warm-up" if now < record.window_start_ns else "window"
-        end_ns = record.window_end_ns
-        if now >= end_ns:
-            name = "cool-down"
-            end_ns += round(record.spec.cooldown_s * NS_PER_S)
-        share = (now - record.start_ns) / max(record.window_end_ns - record.start_ns, 1)
-        return name, max(end_ns - now, 0) / NS_PER_S, min(max(share, 0.0), 1.0)
+        return where(record, self._clock.now_ns(), over=False)
 
     @staticmethod
     def _preparing(control: StageControl) -> tuple[str, float | None, float]:

@@ -11,8 +11,10 @@ from locust.runners import Runner, WorkerRunner
 from locust.web import WebUI
 
 from llm_locust.plugin.before_load import dry_run
+from llm_locust.plugin.interrupts import end_quietly_until_taken_over
 from llm_locust.plugin.judging import output_width
 from llm_locust.plugin.locust_stats import llm_request
+from llm_locust.plugin.option_sources import remember
 from llm_locust.plugin.options import add_options, bind_to_loopback
 from llm_locust.plugin.outputs import start_outputs
 from llm_locust.plugin.taken_ports import refuse_taken_ports
@@ -28,6 +30,8 @@ def register() -> None:
         add_options(parser)
         bind_to_loopback(parser)
         refuse_taken_ports(parser)
+        remember(parser)
+        end_quietly_until_taken_over()
 
     @events.init.add_listener
     def on_init(environment: Environment, runner: Runner, web_ui: WebUI | None = None, **_: object) -> None:

@@ -16,6 +16,11 @@ SHAPE_OPTIONS = frozenset(
     {"rates", "concurrency", "repeats", "requests", "trace", "arrivals", "idle", "unload", "cold_share"}
 )
 """Options that say which stages there are: given to a shape that does not read them, they would mean nothing."""
+WITHOUT_A_SHAPE = SHAPE_OPTIONS - {"trace"} | {
+    "stage_time", "cooldown", "rounds", "shuffle", "resolution", "max_stages", "burst", "time_scale", "rate_scale",
+    "trace_from", "trace_to", "trace_jitter",
+}  # fmt: skip
+"""Options that nobody reads where there is no shape: Locust's users are one closed stage, as long as they run."""
 
 
 class Ticker(Protocol):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from llm_locust.analysis.words import NOT_MEASURED, number, percent
 from llm_locust.live.snapshot import GroupView, Snapshot, StageView
 from llm_locust.plugin.json_lines import added
+from llm_locust.records.generator_bounds import late_words
 
 NOT_MEASURED_AT_ALL = frozenset({NOT_MEASURED, ""})
 
@@ -130,8 +131,13 @@ def generator_line(view: StageView) -> GeneratorLine:
     generator = view.generator
     if generator.warnings and generator.keeps_up is not True:
         return GeneratorLine(f"load generator: {'; '.join(generator.warnings)}", trouble=True)
+    late, dispatched, bound_ms = generator.late, generator.dispatched, generator.lag_bound_ms
+    if late and dispatched and bound_ms is not None:  # the count is what decides: a P99 over the bound may be one of 73
+        lag = [late_words(late, dispatched, bound_ms)]
+    else:
+        lag = _given("dispatch lag p99", number(generator.dispatch_lag_p99_ms, 3), " ms")
     details = [
-        *_given("dispatch lag p99", number(generator.dispatch_lag_p99_ms, 3), " ms"),
+        *lag,
         *_given("CPU", number(generator.cpu_percent_max, 3), " %"),
     ]
     verdict = {True: "keeps up", False: "does not keep up", None: "too early to say"}[generator.keeps_up]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import gevent
 from gevent.event import Event
@@ -32,9 +32,10 @@ from llm_locust.plugin.before_load import (
     prepare_server,
     refuse_what_cannot_be_measured,
     stages_of,
+    unread_warning,
     wait_for_server,
 )
-from llm_locust.plugin.interrupts import Interrupts, hand_on, say
+from llm_locust.plugin.interrupts import BEFORE_LOAD, Interrupts, hand_on, leave, say
 from llm_locust.plugin.judging import failed_stage, merge, newest_result
 from llm_locust.plugin.options import RunOptions, read_options
 from llm_locust.plugin.outputs import Outputs, run_progress
@@ -75,12 +76,15 @@ class Plugin(Sending):
         self._telemetry: ServerTelemetry | None = None
         self._judged = Event()
         self._being_stopped = False
+        self._awaited: Literal["workers", "server"] | None = "workers"
+        """What a first run waits for; ``None`` once there is one, or it has failed."""
         self._placeholders: int | None = None
         self._verdict = ""
         self._last_words = ""
         self._interrupts = Interrupts(
             self._stop_for_a_person,
             self._cancel_for_a_person,
+            self._end_without_a_run,
             terminates=self._headless and not isinstance(runner, WorkerRunner),
         )
         if not isinstance(runner, WorkerRunner):
@@ -153,8 +157,10 @@ class Plugin(Sending):
             return
         self._forget_run()
         self._environment.process_exit_code = ExitCode.USAGE  # until something was sent and judged
+        self._awaited = "server" if self._awaited else None
         try:
             self._controller = self._new_controller()
+            self._awaited = None
             self._controller.start()
         except UsageError as error:
             self._fail(str(error), ExitCode.USAGE)
@@ -218,7 +224,7 @@ class Plugin(Sending):
         )
         self._take_over(run)
         refuse_what_cannot_be_measured(options, load_workload(options.workload))
-        for warning in leaving_warning(options):
+        for warning in [*leaving_warning(options), *unread_warning(self._environment)]:
             say(warning)
         from llm_locust.plugin.workload_setup import settle_workload  # asks the server: not for a process of load alone
 
@@ -297,6 +303,10 @@ class Plugin(Sending):
         assert view is not None
         if self._telemetry is not None and controller.manifest.stages:
             self._telemetry.finish(controller.manifest, controller.folder.manifest)
+        if self._interrupts.count > 0 and not controller.manifest.stages:
+            say(BEFORE_LOAD)
+            self._end(ExitCode.UNDECIDED)
+            return
         if controller.error is not None and not controller.manifest.stages:
             broken = ExitCode.CRASH if controller.crashed else ExitCode.USAGE
             self._fail(controller.error, ExitCode.UNDECIDED if controller.work_lost else broken)
@@ -307,6 +317,9 @@ class Plugin(Sending):
         if controller.error is not None:
             self._verdict += f"The run ended early: {controller.error}\n"
             code = ExitCode.CRASH if controller.crashed else ExitCode.UNDECIDED
+        elif code == ExitCode.USAGE and self._interrupts.count > 0:  # a person's choice is no wrong usage
+            self._verdict += f"{BEFORE_LOAD.capitalize()}.\n"
+            code = ExitCode.UNDECIDED
         view.judged(code, controller.folder)
         if not self._headless:
             self.quit()
@@ -322,12 +335,22 @@ class Plugin(Sending):
 
     def _end(self, code: int) -> None:
         self._environment.process_exit_code = code
+        self._awaited = None
         self._judged.set()
         if self._interrupts.take() and not self._headless:
-            gevent.spawn(hand_on)  # whoever pressed Ctrl-C at a web UI wants it to end, once the run is judged
+            # Whoever pressed Ctrl-C at a web UI wants it to end, once the run is judged.
+            gevent.spawn(self._hand_on_after, self._runner.shape_greenlet)
         elif self._shape is None and not self._being_stopped:
             # A shape ends the test by its next tick; without one nobody else would.
             gevent.spawn(self._runner.quit if self._headless else self._runner.stop)
+
+    @staticmethod
+    def _hand_on_after(shape: gevent.Greenlet[..., Any] | None) -> None:
+        """End the process when the shape is over: with ``--autostart`` Locust would swallow it while it waits for that."""
+        if shape is not None:
+            shape.join()
+            gevent.sleep(0)  # Locust, which waits for it too, goes on first
+        hand_on()
 
     def _forget_run(self) -> None:
         if self._telemetry is not None:
@@ -357,6 +380,20 @@ class Plugin(Sending):
         if self._controller is not None:
             say("cancelling what is in flight; every request still gets its record")
             self._cancel(self._controller, "interrupted twice")
+
+    def _end_without_a_run(self) -> None:
+        """There is no run to end: before the first one that is said, and Locust ends."""
+        awaited, self._awaited = self._awaited, None
+        if awaited is None or not self._headless or isinstance(self._runner, WorkerRunner):
+            hand_on()
+            return
+        say(BEFORE_LOAD)
+        self._environment.process_exit_code = ExitCode.UNDECIDED
+        if awaited == "server":
+            hand_on()
+            return
+        self._runner.quit()  # workers that are there already end too
+        leave(ExitCode.UNDECIDED)  # Locust has no ear for KeyboardInterrupt while it waits for workers
 
     def _interrupt(self, controller: RunController, reason: str) -> None:
         if self.live is not None:

@@ -147,12 +147,24 @@ def parse_facts(text: str, source: str) -> Facts:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{source}: not TOML: {error}") from None
+        quotes = "; text wants quotes" if _unquoted(text) else ""
+        raise UsageError(f"{source}: not TOML: {error}{quotes}") from None
     lines = {name: line for name in document if (line := _line(text, name)) is not None}
     facts = Facts({name: value for name, value in document.items() if not _blank(value)}, source, lines)
     if wrong := wrong_facts(document):
         raise UsageError("\n".join(f"{facts.where(name)}: {problem}" for name, problem in wrong.items()))
     return facts
+
+
+def _unquoted(text: str) -> bool:
+    """Whether a line has a bare value that is no TOML by itself: text without quotes, or a version."""
+    for line in text.splitlines():
+        if re.match(r"""\s*\w+\s*=\s*[^\s"'\[{#]""", line):
+            try:
+                tomllib.loads(line)
+            except tomllib.TOMLDecodeError:
+                return True
+    return False
 
 
 def wrong_facts(values: Mapping[str, Any]) -> dict[str, str]:

@@ -153,8 +153,11 @@ def parse_gate(text: str) -> GateSpec:
         raise UsageError(f"gate {text.strip()!r}: no figure is called {name!r}; {_nearest(name)}")
     relation = "=" if match["relation"] == "==" else match["relation"]
     if relation not in figure.relations:
-        allowed = " or ".join(f"{name}{side}..." for side in figure.relations)
-        raise UsageError(f"gate {text.strip()!r}: {name} is held by {allowed}")
+        sides = " or ".join(figure.relations)
+        raise UsageError(
+            f"gate {text.strip()!r}: {name} is not held by {match['relation']}; "
+            f"write {sides}, for example {name}{figure.relations[0]}{match['limit'].strip()}"
+        )
     slice_ = match["slice"]
     if slice_ is not None and name in OF_THE_SERVER:
         raise UsageError(

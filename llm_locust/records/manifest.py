@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from llm_locust.records.errors import UsageError
+from llm_locust.records.run_folder import why_no_run
 from llm_locust.records.stage import StageSpec
 from llm_locust.records.whole_file import write_whole_json
 
@@ -242,8 +243,10 @@ class Manifest(msgspec.Struct, kw_only=True):
         """
         try:
             raw = path.read_bytes()
-        except FileNotFoundError:
-            raise UsageError(f"{path.parent} is not a run folder: it has no {path.name}") from None
+        except (FileNotFoundError, NotADirectoryError):
+            raise UsageError(
+                why_no_run(path.parent) or f"{path.parent} is not a run folder: it has no {path.name}"
+            ) from None
         try:
             written = msgspec.json.decode(raw, type=dict[str, Any])
             found = written.get("schema_version")

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from llm_locust.records.errors import UsageError
+
+MANIFEST = "manifest.json"
+
 
 class RunFolder:
     """``<run-dir>/<run_id>/``: the files of one run.
@@ -24,7 +28,7 @@ class RunFolder:
     @property
     def manifest(self) -> Path:
         """``manifest.json``."""
-        return self.path / "manifest.json"
+        return self.path / MANIFEST
 
     @property
     def facts(self) -> Path:
@@ -117,3 +121,41 @@ class RunFolder:
     def issued_files(self) -> list[Path]:
         """Every file of issued rows, sorted."""
         return sorted(self.requests_dir.glob("worker-*.issued*.csv"))
+
+
+def require_run(path: Path) -> None:
+    """Refuse what is no run folder, before anything else is looked at.
+
+    Raises:
+        UsageError: as :func:`why_no_run` says.
+    """
+    if (why := why_no_run(path)) is not None:
+        raise UsageError(why)
+
+
+def why_no_run(path: Path) -> str | None:
+    """Why a path is not a run folder, and which was perhaps meant; ``None`` when it is one.
+
+    The newest run inside, or beside what is not there, is the one whose manifest was written last.
+    """
+    if (path / MANIFEST).exists():
+        return None
+    if path.is_dir():
+        newest = _newest(path)
+        hint = f"{newest} is the newest in it" if newest else "name a folder that a run has left (runs/... by default)"
+        return f"{path} is not a run folder: it has no {MANIFEST}; {hint}"
+    if path.exists():
+        inside = (path.parent / MANIFEST).exists()
+        hint = f"{path.parent} is the run folder that it is in" if inside else "name the folder of a run"
+        return f"{path} is not a run folder, but a file; {hint}"
+    newest = _newest(path.parent)
+    hint = f"{newest} is the newest beside it" if newest else "name the folder of a run"
+    return f"{path} is not a run folder: there is no such folder; {hint}"
+
+
+def _newest(path: Path) -> Path | None:
+    try:
+        written = [(found.stat().st_mtime_ns, found.parent) for found in path.glob(f"*/{MANIFEST}")]
+    except OSError:  # what may not be looked into
+        return None
+    return max(written)[1] if written else None

@@ -102,7 +102,11 @@ class GeneratorHealth(msgspec.Struct, frozen=True, kw_only=True):
     dispatch_lag_p99_ms: float | None = None
     """P99 of dispatched - planned; ``None`` for a closed loop."""
     lag_bound_ms: float
-    """The most that this may be: 5 ms, or 1 % of the smallest latency limit where that is more."""
+    """An arrival dispatched later than this is late: 5 ms, or 1 % of the smallest latency limit where that is more."""
+    dispatched: int | None = None
+    """Measured arrivals with a dispatch lag; ``None`` for a closed loop."""
+    late: int | None = None
+    """... of which late. More than 1 % of them, and more than one, void the stage; ``None`` for a closed loop."""
     late_dispatch: str | None = None
     """How many arrivals were dispatched later than the bound, when that voids the stage; one of ``reasons`` then."""
     first_coalesced_share: float | None = None

@@ -28,6 +28,7 @@ from llm_locust.records.figures import (
     figure,
 )
 from llm_locust.records.manifest import SCHEMA_VERSION, Transcribed
+from llm_locust.records.run_folder import why_no_run
 from llm_locust.records.server_figures import CountDifference
 from llm_locust.records.stage_summary import (
     BatchFigures,
@@ -132,7 +133,7 @@ class PointSummary(msgspec.Struct, frozen=True, kw_only=True):
     strength: Strength | None
     """Of a pass or a fail; ``None`` for the results that claim nothing."""
     measured: int
-    """In all rounds."""
+    """In all rounds; here and below, invalid rounds do not count unless all are."""
     attainment: float | None
     """Good / measured of all rounds together; ``None`` when some round has none."""
     attainment_interval: Interval | None
@@ -285,7 +286,9 @@ class RunSummary(msgspec.Struct, kw_only=True):
         """
         try:
             return msgspec.json.decode(path.read_bytes(), type=RunSummary)
-        except FileNotFoundError:
-            raise UsageError(f"{path.parent} has no {path.name}: run llm-locust merge {path.parent} first") from None
+        except (FileNotFoundError, NotADirectoryError):
+            raise UsageError(
+                why_no_run(path.parent) or f"{path.parent} has no {path.name}: run llm-locust merge {path.parent} first"
+            ) from None
         except msgspec.MsgspecError as error:
             raise UsageError(f"{path}: not a summary of schema {SCHEMA_VERSION}: {error}") from None

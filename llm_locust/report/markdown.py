@@ -10,8 +10,9 @@ from llm_locust.analysis.server_gates import value_text
 from llm_locust.analysis.verdict import needs_words
 from llm_locust.analysis.words import NOT_MEASURED, counts, number, percent, with_round
 from llm_locust.records import format_slo
+from llm_locust.records.generator_bounds import late_words
 from llm_locust.records.quality import QUALITY
-from llm_locust.records.summary import Figure, RunSummary, StageSummary
+from llm_locust.records.summary import Figure, GeneratorHealth, RunSummary, StageSummary
 from llm_locust.report.findings import finding_blocks
 from llm_locust.report.inert import LONGEST_NAME, LONGEST_SENTENCE, escape, shell_word
 from llm_locust.report.ladder import COLUMNS, FEW_NOTE, has_marks, missing_file, requirement_lines
@@ -248,8 +249,8 @@ def _generator(stage: StageSummary) -> str:
         return f"Generator: not known\n\n{bullets(map(escape, health.reasons))}"
     lines = [
         f"dispatched {percent(health.dispatched_share)} of planned",
-        f"dispatch lag P99 {number(health.dispatch_lag_p99_ms)} ms, clocks known to "
-        f"{number(health.clock_uncertainty_ms)} ms (bound for both: {number(health.lag_bound_ms)} ms)",
+        f"dispatch lag P99 {number(health.dispatch_lag_p99_ms)} ms{_late(health)}",
+        f"clocks known to {number(health.clock_uncertainty_ms)} ms (bound: {number(health.lag_bound_ms)} ms)",
         f"first outputs in a shared read: {percent(health.first_coalesced_share, up=True)}; generator errors: "
         f"{health.generator_errors}; receive times: {counts(stage.clock_sources) or 'none'}",
     ]
@@ -257,6 +258,12 @@ def _generator(stage: StageSummary) -> str:
     if health.not_applicable:
         lines.append(f"not applicable to a closed loop: {', '.join(health.not_applicable)}")
     return f"Generator: {'valid' if health.valid else '**not valid**'}\n\n" + bullets(map(escape, lines))
+
+
+def _late(health: GeneratorHealth) -> str:
+    if health.late is None or health.dispatched is None:
+        return ""
+    return f"; {late_words(health.late, health.dispatched, health.lag_bound_ms)}"
 
 
 def _reconciliation(summary: RunSummary) -> str:

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from llm_locust.analysis.words import number
 from llm_locust.arrivals import plan_of
 from llm_locust.records import ExitCode, Manifest, RunFolder, UsageError
 from llm_locust.records.evidence_schema import Violation
+from llm_locust.records.generator_bounds import late_words
 from llm_locust.records.run import UserChoice
 from llm_locust.records.stage_summary import StageSummary
 from llm_locust.records.summary import RunSummary
@@ -137,12 +137,12 @@ def _merge(link: Link) -> Found:
 
 def _gates(link: Link) -> Found:
     """Every gate was decided, and the stage passes: the engine is far from its capacity."""
-    verdict = link.stage.verdict
+    verdict, generator = link.stage.verdict, link.stage.generator
     applicable = [gate for gate in verdict.gates if gate.applicable]
     strength = f" ({verdict.strength})" if verdict.strength else ""
     seen = (
-        f"{len(applicable)} gates, the stage is {verdict.result}{strength}: {verdict.sentence}; dispatch lag P99 "
-        f"{number(link.stage.generator.dispatch_lag_p99_ms)} ms"
+        f"{len(applicable)} gates, the stage is {verdict.result}{strength}: {verdict.sentence}; dispatch: "
+        f"{late_words(generator.late or 0, generator.dispatched or 0, generator.lag_bound_ms)}"
     )
     if not applicable:
         return failed("no gate was applied", seen)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from llm_locust.child_processes import tell_group
 from llm_locust.ports import free_port
 from llm_locust.records import Manifest, RunFolder, UsageError
 from llm_locust.records.stage_summary import StageSummary
@@ -115,7 +116,7 @@ def run_locust(
 def _end(process: subprocess.Popen[bytes]) -> bytes:
     """End the processes that were started here, in order if they will."""
     for number in (signal.SIGINT, signal.SIGKILL):
-        os.killpg(process.pid, number)
+        tell_group(process.pid, number)
         try:
             return process.communicate(timeout=ENDING_S)[1]
         except subprocess.TimeoutExpired:

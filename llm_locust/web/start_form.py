@@ -20,7 +20,7 @@ from locust.util.timespan import parse_timespan
 from werkzeug.datastructures import MultiDict
 
 from llm_locust.arrivals.traces import FORMATS
-from llm_locust.plugin.option_table import DEFAULTS, OF_THE_PROCESS, OPTIONS, REACHES_IN, Option
+from llm_locust.plugin.option_table import DEFAULTS, OF_THE_PROCESS, OPTION_NAMES, OPTIONS, REACHES_IN, Option
 from llm_locust.plugin.option_values import flag_of
 from llm_locust.plugin.shape import SHAPE_OPTIONS
 from llm_locust.plugin.workload_options import AUTO, ESTIMATE, KINDS, SERVER
@@ -31,6 +31,9 @@ Form = MultiDict[str, str]
 
 OF_THE_FORM = frozenset({"user_count", "spawn_rate", "host", "run_time", "profile", "user_classes", "shape_class"})
 """Fields that Locust has in every start form, by the names that it posts."""
+
+JUDGED_BY = ("stage_time", "slo", "model", "gate")
+"""Fields that nearly every run wants filled in, after those that say which stages there are."""
 
 LONGEST_VALUE = 10_000
 MOST_USERS = 1_000_000
@@ -152,13 +155,13 @@ def origin(host: str | None) -> tuple[str, str | None, int | None] | None:
     return scheme, parts.hostname, port if port is not None else {"http": 80, "https": 443}.get(scheme)
 
 
-def dress(parser: LocustArgumentParser, options: Namespace, takes: frozenset[str] | None) -> None:
+def dress(parser: LocustArgumentParser, options: Namespace, unread: frozenset[str]) -> None:
     """Have the form that Locust makes of this parser offer words as a list, and show what trusted pages may set.
 
     Args:
         parser: One that Locust made to draw the form.
         options: Those of the process.
-        takes: Which of the options that say what stages there are mean something; ``None``: all may.
+        unread: Options that mean nothing for the run to come.
     """
     trusted = options.web_trusted is True
     choices: dict[str, tuple[str, ...]] = {"workload_kind": ("", *KINDS), "trace_format": ("", *FORMATS)}
@@ -167,11 +170,22 @@ def dress(parser: LocustArgumentParser, options: Namespace, takes: frozenset[str
     for action in parser._actions:
         if trusted and action.dest in REACHES_IN:
             vars(action).update(include_in_web_ui=True)
-        if takes is not None and action.dest in SHAPE_OPTIONS - takes:
+        if action.dest in unread:
             vars(action).update(include_in_web_ui=False)
         if action.dest in choices:
             given = getattr(options, action.dest, None) or ""
             action.choices = list(dict.fromkeys([given, *choices[action.dest]]) if given else choices[action.dest])
+
+
+def in_order(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of the form: what says which stages there are, then what is judged, then the rest as the table has it.
+
+    Fields of the person's own locustfile stand before ours: they are few, and nobody else has put them there.
+    """
+    first = [name for name in OPTION_NAMES if name in SHAPE_OPTIONS]
+    ours = [*first, *JUDGED_BY, *(name for name in OPTION_NAMES if name not in SHAPE_OPTIONS | {*JUDGED_BY})]
+    names = [*(name for name in fields if name not in _BY_NAME), *(name for name in ours if name in fields)]
+    return {name: fields[name] for name in names}
 
 
 def _read(option: Option, form: Form) -> Any:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from llm_locust.analysis.words import counts, number, percent
-from llm_locust.live.snapshot import LATENCIES, GeneratorView, GroupView, Snapshot, Spread, StageView
+from llm_locust.live.snapshot import LATENCIES, GeneratorView, GroupView, Snapshot, Spread, StageView, left_words
 from llm_locust.records.text import one_line
 from llm_locust.report.csv_cells import Cell
 
@@ -102,8 +102,7 @@ def state_words(stage: StageView) -> str:
         return stage.result
     if stage.interrupted is not None:
         return f"{stage.phase}: {one_line(stage.interrupted, 80)}"
-    left = 0 if stage.left_s is None or stage.phase == "preparing" else round(stage.left_s)
-    return f"{stage.phase}, {left} s left" if left else stage.phase
+    return left_words(stage.phase, stage.left_s)
 
 
 def generator_words(generator: GeneratorView) -> str:

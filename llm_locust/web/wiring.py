@@ -14,12 +14,12 @@ from locust.env import Environment
 from locust.web import WebUI
 
 from llm_locust.live.snapshot import Snapshot
-from llm_locust.plugin.shape import StageShape
+from llm_locust.plugin.shape import SHAPE_OPTIONS, WITHOUT_A_SHAPE, StageShape
 from llm_locust.records import RunFolder
 from llm_locust.web import pages
 from llm_locust.web.live_page import Guard, live_blueprint
 from llm_locust.web.locust_tab import extend_ui, tab_blueprint
-from llm_locust.web.start_form import dress
+from llm_locust.web.start_form import dress, in_order
 from llm_locust.web.swarm import Swarm
 from llm_locust.web.ui_truth import Told, is_starting, told_of
 from llm_locust.web.workbench.routes import workbench_blueprint
@@ -83,12 +83,14 @@ def add_pages(environment: Environment, web_ui: WebUI, plugin: Plugin) -> None:
     app.view_functions["locust.stop"] = guard(swarm.stop)
 
     def on_parser(parser: LocustArgumentParser, **_: Any) -> None:
-        dress(parser, options, _takes(environment, web_ui))
+        dress(parser, options, _unread(environment, web_ui))
 
     environment.events.init_command_line_parser.add_listener(on_parser)
     # Locust looks up what is in the form for every load of its page, in time that grows with the cube of the options: with
     # ours a tenth of a second, in which a process that makes load itself would send nothing.
-    argument_parser.ui_extra_args_dict = cache(argument_parser.ui_extra_args_dict)
+    shown = argument_parser.ui_extra_args_dict
+    argument_parser.ui_extra_args_dict = cache(lambda *arguments: in_order(shown(*arguments)))
+    app.jinja_env.policies["json.dumps_kwargs"] = {"sort_keys": False}  # it would sort the fields
 
     @app.before_request
     def refuse_what_no_page_of_ours_sends() -> tuple[Response, int] | None:
@@ -104,12 +106,15 @@ def add_pages(environment: Environment, web_ui: WebUI, plugin: Plugin) -> None:
         return jsonify({"success": False, "message": f"refused: {reason}"}), 403
 
 
-def _takes(environment: Environment, web_ui: WebUI) -> frozenset[str] | None:
-    """Which options the run to come reads of those that say what stages there are; ``None`` while nobody knows."""
+def _unread(environment: Environment, web_ui: WebUI) -> frozenset[str]:
+    """Which options the run to come does not read of those that say what stages there are; none while nobody knows."""
     shape = environment.shape_class
-    if web_ui.userclass_picker_is_active or (shape is not None and not isinstance(shape, StageShape)):
-        return None
-    return frozenset({"trace"}) if shape is None else shape.takes  # lengths of prompts, without a shape too
+    if web_ui.userclass_picker_is_active:
+        return frozenset()
+    if shape is None:
+        return WITHOUT_A_SHAPE
+    takes = shape.takes if isinstance(shape, StageShape) else None
+    return frozenset() if takes is None else SHAPE_OPTIONS - takes
 
 
 def _not_of_a_user_class(web_ui: WebUI) -> str | None:

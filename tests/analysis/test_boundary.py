@@ -89,6 +89,53 @@ def test_a_run_of_several_concurrencies_has_a_knee(run: RunBuilder) -> None:
     assert (found.concurrency, found.strength) == (2, "candidate")
 
 
+def void_point(concurrency: int) -> SweepPoint:
+    return SweepPoint(concurrency, None, {}, 0, valid=False)
+
+
+def test_an_invalid_point_is_neither_the_knee_nor_its_neighbour_and_is_named() -> None:
+    sweep = [sweep_point(1, 20.0, 100), sweep_point(2, 40.0, 100), void_point(4), sweep_point(8, 41.0, 700)]
+    found = knee(sweep, {"ttft": 500})
+    assert found.concurrency == 2
+    assert found.sentence == (
+        "2 in flight (candidate): 40 output tokens/s, ttft P95 100 ms, within 500 ms; "
+        "8 in flight: 41 output tokens/s, ttft P95 700 ms, over 500 ms (+2.5 % tokens)"
+    )
+    assert "left out as invalid: 4 in flight; the knee may lie there" in found.warnings
+
+
+def test_without_two_valid_points_there_is_no_knee_and_why_is_said() -> None:
+    found = knee([void_point(1), sweep_point(2, 40.0, 100), void_point(4)], {"ttft": 500})
+    assert (found.concurrency, found.sentence) == (
+        None,
+        "no knee can be told: only 2 in flight is valid (1, 4 in flight invalid)",
+    )
+    assert knee([void_point(1), void_point(4)], {}).sentence == (
+        "no knee can be told: none of the 2 concurrencies is valid (1, 4 in flight invalid)"
+    )
+
+
+def test_an_invalid_stage_of_a_run_is_no_knee(run: RunBuilder) -> None:
+    run.stage(concurrency=1, window=10).requests(10, e2e=1000, tokens=21)
+    run.stage(concurrency=2, window=10).requests(20, e2e=1000, tokens=21)
+    broken = run.stage(concurrency=4, window=10)
+    broken.requests(40, e2e=1000, tokens=21)
+    broken.request(5, outcome="generator_error")
+    summary = judged(run)
+    assert [stage.verdict.result for stage in summary.stages] == ["pass", "pass", "invalid"]
+    assert summary.knee is not None
+    assert summary.knee.concurrency == 2
+    assert summary.knee.sentence.endswith("it is the highest valid one, so the knee may lie above")
+
+
+def test_an_invalid_round_takes_no_part_in_the_figures_of_its_point(run: RunBuilder) -> None:
+    add(run, 2, good=60, slow=60, stage=0, round=0)
+    add(run, 2, good=120, stage=0, round=1).request(5, outcome="generator_error")
+    (point,) = judged(run).points
+    assert (point.result, point.rounds, point.measured) == ("fail", 2, 120)
+    assert (point.attainment, point.attainment_most, point.goodput_most_rps) == (0.5, 0.5, 1.0)
+
+
 def test_the_boundary_lies_between_the_last_pass_and_the_first_fail(run: RunBuilder) -> None:
     add(run, 2, good=120)
     add(run, 3, good=90, slow=90)

@@ -108,12 +108,31 @@ def test_an_overload_behind_a_cap_is_rising_too(tmp_path: Path) -> None:
 
 
 def test_a_wait_under_the_cap_is_named_beside_limits_that_do_not_see_it(tmp_path: Path) -> None:
-    run = RunBuilder(tmp_path, slo={"ttft": 500})
+    run = RunBuilder(tmp_path, slo={"ttft": 500}, max_in_flight=2)
     run.stage(rate=2).requests(120, cap_wait=2500)
     assert only_stage(run).verdict.sentence == (
-        "attainment 100 %, error rate 0 %, in-flight flat, 120 measured, "
-        "held back by --max-in-flight for P95 2500 ms, which only limits from arrival count"
+        "attainment 100 %, error rate 0 %, in-flight flat, 120 measured, held back by --max-in-flight for P95 2500 ms "
+        "(only the limits arrival_ttft and arrival_e2e count this wait)"
     )
+
+
+def test_without_a_cap_a_wait_before_sending_is_the_generators_own(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path, slo={"ttft": 500})
+    run.stage(rate=2).requests(120, cap_wait=7)
+    assert only_stage(run).verdict.sentence == (
+        "attainment 100 %, error rate 0 %, in-flight flat, 120 measured, sent late by the generator, after they were taken "
+        "up, for P95 7 ms (only the limits arrival_ttft and arrival_e2e count this wait)"
+    )
+
+
+@pytest.mark.parametrize("cap", [None, 4])
+def test_in_a_closed_loop_nothing_is_said_to_wait(tmp_path: Path, cap: int | None) -> None:
+    run = RunBuilder(tmp_path, slo={"ttft": 500}, max_in_flight=cap)
+    run.stage(concurrency=2).requests(120, cap_wait=7)
+    found = only_stage(run).verdict
+    assert found.result == "pass"
+    assert "P95" not in found.sentence
+    assert "--max-in-flight" not in found.sentence
 
 
 def test_open_batch_is_what_was_planned_inside_the_window_half_open(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_every_figure_can_be_gated_by_its_name(figure: str) -> None:
         ("http_799=0", "no figure is called 'http_799'"),
         ("ttft_p95", "write .*FIGURE<=LIMIT"),
         ("", "write .*FIGURE<=LIMIT"),
-        ("attainment<=0.5", "attainment is held by attainment>="),
+        ("attainment<=0.5", "attainment is not held by <=; write >=, for example attainment>=0.5"),
         ("attainment>=99", r"a share from 0 to 1 \(0.99 for 99 %\)"),
         ("ttft_p95<=1s", "a number of milliseconds, without a unit"),
         ("ttft_p95<=-1", "a number of milliseconds, without a unit"),

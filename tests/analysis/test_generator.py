@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_locust.records.generator_bounds import lag_bound_ms
+from llm_locust.records.generator_bounds import lag_bound_ms, too_many_late
 from llm_locust.records.summary import GeneratorHealth, StageSummary
 from llm_locust.report import merge_run
 from tests.analysis.run_builder import RunBuilder, StageBuilder
@@ -59,6 +59,24 @@ def test_two_late_of_200_are_within_p99_and_three_are_not(run: RunBuilder, stage
     assert verdict.result == "invalid"
     assert verdict.strength is None
     assert verdict.sentence.startswith("generator-limited: dispatch was late")
+
+
+@pytest.mark.parametrize(
+    ("late", "dispatched", "void"), [(1, 73, False), (2, 73, True), (2, 229, False), (3, 229, True)]
+)
+def test_more_than_one_percent_and_more_than_one_void_a_stage(late: int, dispatched: int, void: bool) -> None:
+    assert too_many_late(late, dispatched) is void
+
+
+def test_one_late_of_73_is_counted_and_voids_nothing(run: RunBuilder, stage: StageBuilder) -> None:
+    stage.requests(72)
+    stage.request(5, lag=25)
+    reported = merge_run(run.write())
+    found = reported.summary.stages[0].generator
+    assert (found.valid, found.late, found.dispatched, found.dispatch_lag_p99_ms) == (True, 1, 73, 25.0)
+    assert found.notes == ["1 of 73 arrivals were dispatched more than 10 ms late"]
+    report = reported.report.read_text(encoding="utf-8")
+    assert "dispatch lag P99 25 ms; 1 of 73 late by more than 10 ms (allowed: 1 %, and one at least)" in report
 
 
 def test_a_lag_equal_to_the_bound_is_within_it(run: RunBuilder, stage: StageBuilder) -> None:

@@ -195,6 +195,16 @@ def test_a_row_without_plan_line_is_an_error(tmp_path: Path) -> None:
         merge_run(run.write())
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_plan_that_was_emptied_is_not_looked_for_among_issued_files(tmp_path: Path, gone: bool) -> None:
+    folder = RunFolder(two_workers(tmp_path).write())
+    folder.plan.unlink()
+    if not gone:
+        folder.plan.touch()
+    with pytest.raises(UsageError, match=r"plan\.csv is empty or not there"):
+        merge_run(folder.path)
+
+
 def test_a_row_that_contradicts_the_plan_is_an_error(tmp_path: Path) -> None:
     folder = two_workers(tmp_path).write()
     edit(RunFolder(folder).plan, "run-1-4,", "run-1-40,")

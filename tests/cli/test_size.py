@@ -128,7 +128,12 @@ def test_a_measured_run_bounds_latency_and_errors_and_gives_the_supply(judged: P
 
 
 def test_a_folder_that_is_not_merged_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").touch()
     assert "run llm-locust merge" in refused(*MEMORY, "--reserve-gib", 2, "--run", tmp_path)
+
+
+def test_what_is_no_run_folder_is_said_before_missing_options(tmp_path: Path) -> None:
+    assert "is not a run folder" in refused("--run", tmp_path)
 
 
 def test_a_model_without_a_formula_is_sized_by_the_rest_or_not_at_all(tmp_path: Path) -> None:

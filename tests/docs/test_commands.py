@@ -3,7 +3,7 @@
 The README and the tutorial are run, block by block, each page in a folder of its own, against one synthetic engine. To keep
 that short, and by these rules only, a command is changed before it is run:
 
-* times: ``--stage-time 60`` becomes ``--stage-time 2``, whatever it was; a run gets ``--warmup-time 1 --cooldown 0.5``;
+* times: ``--stage-time 60`` becomes ``--stage-time 2``, whatever it was; a run of stages gets ``--warmup-time 1 --cooldown 0.5``;
 * what stands for something of the reader's: ``runs/RUN`` is the newest run folder, port 8000 that of the synthetic engine,
   ``--model NAME`` is left out;
 * a server that a page starts in the background is held against its parser and not started a second time; so is a command
@@ -156,7 +156,7 @@ def shortened(command: str, port: str, home: Path) -> str:
     if command.startswith("locust "):
         command = re.sub(r"--stage-time[ =]\S+", "--stage-time 2", command)
         command = re.sub(r"--(?:warmup-time|cooldown)[ =]\S+", "", command)
-        command += " --warmup-time 1 --cooldown 0.5"
+        command += " --warmup-time 1" + (" --cooldown 0.5" if "--stage-time" in command else "")
     return " ".join(command.split()) if "'" not in command and '"' not in command else command
 
 

@@ -147,3 +147,22 @@ def test_no_subcommand_has_an_exit_code_of_its_own() -> None:
     assert {"llm-locust merge", "llm-locust gate", "llm-locust smoke", "llm-locust validate"} <= set(found)
     for name, said in found.items():
         assert {int(number) for number, _ in said} <= set(ExitCode), name
+
+
+@pytest.mark.parametrize(
+    ("wrong", "order"),
+    [
+        ("must be {what}, a number greater than 0", "Give {what}, a number greater than 0."),
+        ("must be at least {at_least}", r"Give at least {at\_least}."),
+        ("a number of at least 0, not '{weight}'", "Give a number of at least 0."),
+        ("turns={turns}: a whole number from 1 to {most}", "Give a whole number from 1 to {most}."),
+        ("{meaning} is {rule}", "Give a value {rule}."),
+    ],
+)
+def test_what_a_message_allows_is_said_as_what_to_give(wrong: str, order: str) -> None:
+    assert errors.allowed_in(wrong) == order
+
+
+def test_every_message_that_states_what_is_allowed_has_an_order_of_its_own() -> None:
+    vague = {found.message for found in raised() if (errors.mend_of(found) or "").startswith(("Needed:", "Keep to"))}
+    assert vague == set()

@@ -67,9 +67,14 @@ def test_a_run_is_started_watched_drained_and_read_from_the_browser(locust: Locu
         page = ui.page
         page.set_default_timeout(LONG_MS)
 
+        # What must be filled in stands open, the shape's own options and the limits first.
+        expect(page.locator("label", has_text="Arrival rates of the ladder")).to_be_visible()  # the section is open
+        names = page.locator("form .MuiAccordionDetails-root [name]").evaluate_all("all => all.map(one => one.name)")
+        ours = names[names.index("rates") :]
+        assert ours[:7] == ["rates", "requests", "arrivals", "stageTime", "slo", "model", "gate"]
+        assert page.locator(".llm-strip").evaluate("strip => getComputedStyle(strip).position") == "static"
+
         # A wrong value is refused on the page, and nothing starts.
-        page.get_by_text("Custom parameters").click()
-        expect(page.locator("label", has_text="Arrival rates of the ladder")).to_be_visible()
         assert page.locator("input[name=prompts], input[name=apiKeyEnv], input[name=header]").count() == 0
         fill(page, host=server.base_url, rates="3,x")
         expect(page.get_by_role("button", name="Start")).to_be_enabled(timeout=LONG_MS)
@@ -113,6 +118,7 @@ def test_a_run_is_started_watched_drained_and_read_from_the_browser(locust: Locu
 
         # The report, and the files.
         expect(live.get_by_role("link", name="Open the report")).to_be_visible(timeout=LONG_MS)
+        expect(live.locator("#when-judged")).to_have_text("Judged from its files: see the report.")
         live.get_by_role("link", name="Open the report").click()
         expect(live.locator("h1").first).to_be_visible(timeout=LONG_MS)
         assert live.url.endswith(f"{BASE}/llm/report/")

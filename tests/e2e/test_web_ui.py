@@ -125,3 +125,17 @@ def test_ctrl_c_at_a_web_ui_judges_the_run_and_then_ends(locust: Locust, simulat
     (folder,) = (locust.home / "runs").iterdir()
     assert (folder / "report.md").exists()
     assert "Report: " in stdout
+
+
+def test_one_interrupt_ends_and_judges_a_run_of_autostart_and_then_the_process(
+    locust: Locust, simulator: Simulator
+) -> None:
+    server = simulator(slots=8, decode_ms=5)
+    ui = WebUI(
+        locust, "--autostart", "--host", server.base_url, "--rates", "10", "--stage-time", "60", "--warmup-time", "0",
+        "--cooldown", "0", "--max-tokens", "8", "--deadline", "5", files=f"{CHAT},{LADDER}",
+    )  # fmt: skip
+    ui.until_requests(5)
+    ui.quit()
+    assert Manifest.load(locust.newest().manifest).state_reason == "interrupted"
+    assert locust.newest().summary.exists()

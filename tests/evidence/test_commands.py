@@ -72,9 +72,24 @@ def test_nothing_to_check_is_a_usage_error(arguments: tuple[str, ...]) -> None:
 
 
 def test_a_folder_without_records_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").touch()
     error = run(tmp_path).exception
     assert isinstance(error, UsageError)
     assert f"run llm-locust merge {tmp_path} first" in str(error)
+
+
+def test_a_folder_that_is_no_run_folder_is_not_to_be_merged(tmp_path: Path) -> None:
+    (tmp_path / "20260101-000000-0000").mkdir()
+    (tmp_path / "20260101-000000-0000" / "manifest.json").touch()
+    error = run(tmp_path).exception
+    assert isinstance(error, UsageError)
+    assert f"{tmp_path / '20260101-000000-0000'} is the newest in it" in str(error)
+
+
+def test_a_file_that_is_no_json_is_named_once(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    path.touch()
+    assert f"{path}: a record is JSON: " in run(path).output
 
 
 def test_the_schema_can_be_had() -> None:

@@ -81,6 +81,19 @@ def test_what_is_wrong_is_named_with_its_line(text: str, message: str) -> None:
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize("line", ["owner = Jane", "driver_version = 550.1.2", "# a\nowner =Jane # b"])
+def test_text_without_quotes_is_told_so(line: str) -> None:
+    with pytest.raises(UsageError, match=r"not TOML: .*; text wants quotes$"):
+        parse_facts(line, "f.toml")
+
+
+@pytest.mark.parametrize("line", ["owner", "gpu_count = 1\nx = [", 'owner = "Jane'])
+def test_other_mistakes_are_not_called_missing_quotes(line: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_facts(line, "f.toml")
+    assert "text wants quotes" not in str(error.value)
+
+
 def test_what_is_not_toml_is_named_with_its_line() -> None:
     with pytest.raises(UsageError, match=r"^f\.toml: not TOML: .*line 2"):
         parse_facts("owner = 'a'\ncuda = ?\n", "f.toml")

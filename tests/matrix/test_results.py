@@ -153,3 +153,44 @@ def test_a_facts_file_that_contradicts_a_setting_is_refused_by_its_line(config: 
     config = msgspec.structs.replace(config, axis=[msgspec.structs.replace(axis, settings=[off])])
     with pytest.raises(UsageError, match="line 2: prefix_caching is True, but False with the settings off"):
         write_plan(config, "dry-run", tmp_path / "out")
+
+
+def test_a_plan_of_an_edited_matrix_removes_what_only_the_earlier_one_wrote(tmp_path: Path) -> None:
+    from llm_locust.matrix.config import read_config
+
+    write_plan(read_config("vllm"), "dry-run", tmp_path)
+    mine = tmp_path / "mixes" / "mine.toml"
+    mine.write_text("")
+    before = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
+    assert {Path("vllm_bench.sh"), Path("mixes/mixed.toml"), Path("facts/baseline.toml")} <= before
+    write_plan(read_config("llama_cpp"), "dry-run", tmp_path)
+    write_plan(read_config("llama_cpp"), "dry-run", tmp_path / "alone")
+    after = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
+    alone = {path.relative_to("alone") for path in after if path.parts[0] == "alone"}
+    assert {path for path in after if path.parts[0] != "alone"} == {*alone, Path("mixes/mine.toml")}
+
+
+def test_a_plan_that_names_files_outside_its_folder_removes_none_of_them(tmp_path: Path) -> None:
+    from llm_locust.matrix.config import read_config
+
+    outside = tmp_path / "outside"
+    outside.write_text("")
+    (tmp_path / "plan").mkdir()
+    (tmp_path / "plan" / "plan.json").write_text(json.dumps({"files": ["../outside", str(outside)]}))
+    write_plan(read_config("vllm"), "dry-run", tmp_path / "plan")
+    assert outside.exists()
+    (tmp_path / "plan" / "plan.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"plan\.json there is no plan of this version: give another folder"):
+        write_plan(read_config("vllm"), "dry-run", tmp_path / "plan")
+
+
+def test_the_size_of_a_plan_and_what_is_missing_is_said() -> None:
+    from llm_locust.matrix.config import read_config
+    from llm_locust.matrix.plan_files import plan_summary
+
+    config = read_config("vllm")
+    first, *missing = plan_summary(config)
+    requests = 3 * (1 + 4 + 16) * (config.load.requests_per_slot or 0) * 12
+    assert first.startswith("36 scenarios in 12 locust runs, 3 starts of ")
+    assert f"3 rounds: {requests:,} measured requests, and 108 warm-ups" in first
+    assert "still to be filled in: values.model = '<MODEL>'" in missing

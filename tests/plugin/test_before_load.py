@@ -6,6 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
+from locust.argument_parser import get_parser
 from locust.env import Environment
 
 from llm_locust.plugin.before_load import (
@@ -13,7 +14,9 @@ from llm_locust.plugin.before_load import (
     leaving_warning,
     refuse_what_cannot_be_measured,
     stages_of,
+    unread_warning,
 )
+from llm_locust.plugin.options import read_options
 from llm_locust.records import UsageError
 from llm_locust.workload import load_workload
 
@@ -43,6 +46,48 @@ def environment(name: str, **given: object) -> Environment:
 def test_an_option_that_the_shape_does_not_read_is_refused(name: str, given: dict[str, str], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         stages_of(environment(name, **given), options(**given), users=1)
+
+
+def alone(**given: object) -> Environment:
+    """Users without a shape."""
+    return Environment(parsed_options=Namespace(**given), parsed_locustfiles=["own/chat.py"])
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (
+            {"rates": "2", "stage_time": "30"},
+            r"^--rates, --stage-time: no shape reads them: add one, e\.g\. -f own/chat\.py,.*shapes/rate_ladder\.py$",
+        ),
+        ({"concurrency": "2"}, r"^--concurrency: no shape reads it: .*/concurrency_ladder\.py$"),
+        ({"rounds": "3"}, "--rounds: no shape reads it"),
+    ],
+)
+def test_options_of_stages_without_a_shape_are_refused(given: dict[str, str], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        stages_of(alone(**given), options(**given), users=1)
+
+
+def test_what_a_closed_loop_reads_is_taken_without_a_shape() -> None:
+    given = {"warmup_time": "3", "seed": "7", "trace": AZURE, "stage_time": "60", "rounds": "1"}
+    (stage,) = stages_of(alone(**given), options(**given), users=4)
+    assert (stage.warmup_s, stage.seed, stage.concurrency) == (3.0, 7, 4)
+
+
+def test_options_of_a_file_or_a_variable_that_nothing_reads_are_only_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "locust.conf").write_text("rates = 7\nstage-time = 3\n")
+    monkeypatch.setenv("LOCUST_LLM_ROUNDS", "2")
+    given = get_parser().parse_args(["-f", "chat.py", "--stage-time", "4"])
+    made = Environment(parsed_options=given)
+    with pytest.raises(UsageError, match=r"^--stage-time: no shape reads it"):
+        stages_of(made, read_options(given), users=1)
+    given.stage_time = "60"
+    assert len(stages_of(made, read_options(given), users=1)) == 1
+    assert unread_warning(made) == ["--rates, --rounds, from a config file or a variable: nothing reads it in this run"]
 
 
 def test_defaults_are_no_options_given() -> None:

@@ -93,3 +93,28 @@ def test_a_request_fires_locusts_event_once_and_our_rows_leave_its_totals_alone(
     counts = {method: entry.num_requests for (_, method), entry in environment.stats.entries.items()}
     assert counts == {"POST": 2, "TTFT": 1, "TPOT": 1, "E2E": 1, "ITL": 3, "client wait": 1}
     environment.runner.quit()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.NOT_SENT, Outcome.LOST])
+def test_what_was_never_sent_is_no_request_of_locusts(outcome: Outcome) -> None:
+    from llm_locust.plugin.locust_stats import llm_request, report_request
+    from llm_locust.users import OpenAIChatUser
+
+    class Chat(OpenAIChatUser):
+        pass
+
+    environment = Environment(user_classes=[Chat])
+    environment.create_local_runner()
+    fired: list[object] = []
+    seen: list[object] = []
+    environment.events.request.add_listener(lambda **event: fired.append(event))
+    keep = llm_request.add_listener(lambda record, **_: seen.append(record))
+    row = record(outcome=outcome, planned_ns=0, sent_ns=None, first_output_ns=None, last_output_ns=None,
+                 complete_ns=None, output_tokens=None)  # fmt: skip
+    try:
+        report_request(environment, row, None, Chat(environment))
+    finally:
+        llm_request.remove_listener(keep)
+    assert (fired, seen) == ([], [row])
+    assert (environment.stats.total.num_requests, dict(environment.stats.entries)) == (0, {})
+    environment.runner.quit()  # type: ignore[union-attr]

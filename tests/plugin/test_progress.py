@@ -97,6 +97,15 @@ def test_what_is_wrong_with_the_load_generator_is_said() -> None:
     assert found == ("load generator: worker 1 was lost; dispatch lag P99 is 80 ms", True)
 
 
+def test_a_generator_that_keeps_up_tells_how_many_arrivals_were_late_and_how_many_may_be() -> None:
+    known = GeneratorView(keeps_up=True, warnings=[], dispatch_lag_p99_ms=24.8, lag_bound_ms=10.0,
+                          first_coalesced_share=None, lost_workers=[], cpu_percent_max=41.0, loop_lag_ms_max=2.0,
+                          dispatched=73, late=1)  # fmt: skip
+    assert generator_line(stage(generator=known)) == (
+        "load generator keeps up (1 of 73 late by more than 10 ms (allowed: 1 %, and one at least), CPU 41 %)", False
+    )  # fmt: skip
+
+
 def test_replicas_add_up_and_a_page_that_cannot_be_read_is_said() -> None:
     def page(waiting: float | None, error: str | None = None) -> ServerView:
         return ServerView(target="u", engine="vllm", error=error, age_s=1.0, running=1.0, waiting=waiting, kv_usage_max=None,
@@ -208,6 +217,34 @@ def test_without_a_terminal_a_line_says_all_every_five_seconds(
     )
     assert lines[2] == "stage 2/3 open 2/s poisson: done, 120 arrivals"
     assert len(looks) == 2  # nothing is added up for lines that are not written
+
+
+@pytest.mark.parametrize(
+    ("passed_s", "said"),
+    [
+        (-2, "preparing"),
+        (1, "warm-up, 9 s left"),
+        (13, "window, 57 s left"),
+        (72, "cool-down, at most 3 s left"),
+    ],
+)
+def test_what_is_left_is_left_of_the_phase_that_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], passed_s: int, said: str
+) -> None:
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: 100.0)
+    control, now = Stage(Clock()), 100 * 10**9
+
+    class Stopped(Clock):
+        def now_ns(self) -> int:
+            return now
+
+    start = now - passed_s * 10**9
+    control.record.start_ns, control.record.window_start_ns = start, start + 10 * 10**9
+    control.record.window_end_ns = start + 70 * 10**9
+    shown = RunProgress(Stopped())
+    shown.stage_starts(control, 2, 3)  # type: ignore[arg-type]
+    shown.update(control)  # type: ignore[arg-type]
+    assert capsys.readouterr().err == f"stage 2/3 open 2/s poisson: {said}; planned 0, sent 0, in flight 0\n"
 
 
 def test_a_wait_is_told_to_whoever_wants_to_know(capsys: pytest.CaptureFixture[str]) -> None:

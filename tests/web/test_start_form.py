@@ -68,7 +68,14 @@ def test_options_that_the_shape_does_not_read_are_left_out(ui: Open) -> None:
     of_shape, of_users = fields(ui("--host", HOST, shape=Ladder())), fields(ui("--host", HOST))
     assert "rates" in of_shape
     assert not {"concurrency", "unload", "idle"} & of_shape.keys()
-    assert "rates" not in of_users
+    assert not {"rates", "stage_time", "cooldown", "rounds"} & of_users.keys()
+    assert {"warmup_time", "seed", "max_requests"} <= of_users.keys()
+
+
+def test_what_a_run_needs_stands_first_in_the_form(ui: Open) -> None:
+    of_shape, of_users = list(fields(ui("--host", HOST, shape=Ladder()))), list(fields(ui("--host", HOST)))
+    assert of_shape[:6] == ["rates", "stage_time", "slo", "model", "gate", "warmup_time"]
+    assert of_users[:4] == ["slo", "model", "gate", "warmup_time"]
 
 
 def test_every_option_is_either_shown_or_kept_from_pages_on_purpose() -> None:

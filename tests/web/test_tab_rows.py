@@ -73,6 +73,7 @@ def test_a_stage_without_a_measured_request_has_a_row_all_the_same() -> None:
     [
         ({"result": "fail", "phase": "done"}, "fail"),
         ({"phase": "draining", "left_s": None}, "draining"),
+        ({"phase": "cool-down", "left_s": 28.6}, "cool-down, at most 29 s left"),
         ({"phase": "preparing", "left_s": 0.2}, "preparing"),
         ({"phase": "draining", "interrupted": "stopped from the web page"}, "draining: stopped from the web page"),
     ],

@@ -65,13 +65,19 @@ def held_back(case: Case) -> Iterator[Finding]:
             "Raise (or leave out) --max-in-flight alone: what then waits, waits in the server",
             "Then judge by limits from arrival (arrival_ttft, arrival_e2e), which hold the wait against the result",
         ),
-        (symptom for stage in case.stages if (symptom := _held_back(stage)) is not None),
+        (
+            symptom
+            for stage in case.stages
+            if (symptom := _held_back(stage, capped=case.manifest.max_in_flight is not None)) is not None
+        ),
     )
 
 
-def _held_back(stage: StageCase) -> Symptom | None:
+def _held_back(stage: StageCase, *, capped: bool) -> Symptom | None:
     of = stage.summary
     own = "cap_wait" if of.dispatched else "client_wait"
+    if own == "cap_wait" and (of.mode == "closed" or not capped):
+        return None  # no cap held anything: it is the moment from making a request to sending it
     if of.transcribed_from is None and not of.generator.valid:
         return None  # the wait may be the generator's own lateness
     wait = _value(of, f"{own}_p95_ms")

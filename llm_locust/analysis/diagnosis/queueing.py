@@ -47,12 +47,12 @@ def queueing(case: Case) -> Iterator[Finding]:
 
 
 def _ladders(case: Case) -> Iterator[list[StageCase]]:
-    """Stages that differ in nothing but their rate (or their concurrency), rising; of several rounds the first."""
+    """Stages that differ in nothing but their rate (or their concurrency), rising; of several valid rounds the first."""
     groups: dict[tuple[object, ...], dict[float, StageCase]] = {}
     for stage in case.stages:
         of = stage.summary
         load = of.rate_rps if of.mode == "open" else of.concurrency
-        if load is not None and of.completed_in_window_rps is not None:
+        if load is not None and of.completed_in_window_rps is not None and of.verdict.result != "invalid":
             groups.setdefault((of.mode, of.arrivals, of.condition), {}).setdefault(load, stage)
     for group in groups.values():
         yield [stage for _, stage in sorted(group.items())]

@@ -29,8 +29,8 @@ def read_trace(path: str | os.PathLike[str], format: str | None = None) -> Trace
         if format is None:
             if looks_like is None:
                 raise UsageError(
-                    f"{file.path}: its first line ({shown(file.first_line)}) is of no known trace format: say which it is, "
-                    f"one of {', '.join(FORMATS)}"
+                    f"{file.path}: its first line ({shown(file.first_line)}) is of no known trace format: "
+                    f"name it with --format (in a run --trace-format), one of {', '.join(FORMATS)}"
                 )
             format = looks_like
         elif looks_like != format:

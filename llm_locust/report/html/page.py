@@ -184,7 +184,7 @@ def _tiles(ladder: Sequence[Point], summary: RunSummary, graded: Sequence[tuple[
     if summary.knee is not None:
         knee = summary.knee
         value = NOT_MEASURED if knee.concurrency is None else f"{knee.concurrency} in flight"
-        tiles.append(Tile("Knee of the closed loop", value, knee.strength))
+        tiles.append(Tile("Knee of the closed loop", value, knee.strength if knee.concurrency else "see the verdict"))
     limits = format_slo(summary.slo).replace(",", ", ").replace("=", " ")
     when = {"before": "ms, set before load", "after": "ms, set after the run"}[summary.limits_set]
     tiles.append(Tile("Limits of a request", limits or "none chosen", when if limits else "so there is no goodput"))
@@ -254,7 +254,7 @@ def _lead_facts(ladder: Sequence[Point], summary: RunSummary) -> list[Named]:
     if boundary is not None and boundary.not_tested:
         found.append(Named("Not tested", f"{'; '.join(boundary.not_tested)}."))
     if summary.knee is not None:
-        found.append(Named("Knee of the closed loop", f"{summary.knee.sentence}."))
+        found.append(Named("Knee of the closed loop", f"{'. '.join([summary.knee.sentence, *summary.knee.warnings])}."))
     return [Named(of.name, one_line(of.text, LONGEST_SENTENCE)) for of in found]
 
 

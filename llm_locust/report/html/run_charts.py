@@ -211,7 +211,8 @@ def _dispatch_lag(data: RunData, along: Strip) -> Chart | None:
     bounds = {stage.summary.generator.lag_bound_ms for stage in along.stages}
     return _lines(
         along, name, "Dispatch lag", "ms",
-        "Dispatched minus planned, per bin: late arrivals void a stage. A closed loop plans nothing and has none.",
+        "Dispatched minus planned, per bin. More than 1 % of a stage's arrivals over the bound, and more than one, void it. "
+        "A closed loop plans nothing and has none.",
         [(label, column, role, style, values) for (label, column, role, style), values in zip(lines, found, strict=True)],
         bounds.pop() if len(bounds) == 1 else None,
     )  # fmt: skip

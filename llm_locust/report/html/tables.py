@@ -9,7 +9,7 @@ from llm_locust.analysis.gates import gate_name
 from llm_locust.analysis.server_gates import value_text
 from llm_locust.analysis.words import NOT_MEASURED, number, percent, with_round
 from llm_locust.records.quality import QUALITY
-from llm_locust.records.summary import Gate, RunSummary, StageSummary
+from llm_locust.records.summary import Gate, GeneratorHealth, RunSummary, StageSummary
 from llm_locust.report.inert import LONGEST_NAME, one_line
 from llm_locust.report.ladder import COLUMNS, FEW_MARK
 
@@ -255,18 +255,25 @@ def generator_table(stages: Sequence[StageSummary]) -> Table:
             [
                 Cell(stage_name(stage)),
                 Cell("valid" if of.valid else "not valid", "holds" if of.valid else "fail"),
-                *cells(percent(of.dispatched_share), number(of.dispatch_lag_p99_ms), number(of.clock_uncertainty_ms)),
-                *cells(number(of.lag_bound_ms), percent(of.first_coalesced_share, up=True)),
+                *cells(percent(of.dispatched_share), number(of.dispatch_lag_p99_ms), _late(of)),
+                *cells(
+                    number(of.clock_uncertainty_ms), number(of.lag_bound_ms), percent(of.first_coalesced_share, up=True)
+                ),
                 Cell(one_line("; ".join(why)) or NOT_MEASURED),
             ]
         )
     heads = [
         Head("stage"), Head("generator"), Head("dispatched", "of planned", True), Head("dispatch lag P99", "ms", True),
+        Head("late by more than the bound", "1 % may, or one", True),
         Head("clocks known to", "ms", True), Head("bound for both", "ms", True),
         Head("shared reads", "of first outputs", True),
         Head("what was seen", "", False, True),
     ]  # fmt: skip
     return Table("Load generator, by stage: where it is not valid, the stage says nothing of the server", heads, rows)
+
+
+def _late(of: GeneratorHealth) -> str:
+    return NOT_MEASURED if of.late is None or of.dispatched is None else f"{of.late} of {of.dispatched}"
 
 
 def tokens_table(stages: Sequence[StageSummary]) -> Table:

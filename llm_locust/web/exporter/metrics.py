@@ -123,7 +123,10 @@ _TABLE = (
     ),
     ExportedMetric("generator_dispatch_lag_p99_seconds", "gauge", STAGE, "P99 of the dispatch lag, so far."),
     ExportedMetric(
-        "generator_dispatch_lag_bound_seconds", "gauge", STAGE, "The dispatch lag P99 above which a stage is void."
+        "generator_dispatch_lag_bound_seconds",
+        "gauge",
+        STAGE,
+        "Later than this an arrival is late; over 1 % of them, and over one, void a stage.",
     ),
     ExportedMetric(
         "generator_first_coalesced_ratio",

@@ -77,6 +77,8 @@ function show() {
   showNow(run);
   const { chosen: place } = answer;
   byId("sketch-error").textContent = percent(run.sketch_error);
+  byId("so-far").textContent = run.state === "running" ? "So far" : "To its end";
+  byId("when-judged").textContent = run.state === "judged" ? "Judged from its files: see the report." : "A run is judged from its files, when it has ended.";
   byId("stage-count").textContent = run.stage_count === null ? "" : `${run.stages.length} of ${run.stage_count}`;
   const list = byId("stages").parentElement;
   const atEnd = list.scrollTop + list.clientHeight >= list.scrollHeight - 4;

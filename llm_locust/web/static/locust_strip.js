@@ -32,6 +32,19 @@
   synthetic.hidden = reportLink.hidden = true;
   document.body.prepend(strip);
 
+  // The start form's fields of this project stand in a section that is closed at first, though some must be filled in. Each
+  // time the form is drawn, its section is opened once; whoever closes it, leaves it closed.
+  const opened = new WeakSet();
+  const open = () => {
+    for (const head of document.querySelectorAll("form .MuiAccordionSummary-root")) {
+      if (opened.has(head) || !head.textContent.includes("Custom parameters")) continue;
+      opened.add(head);
+      if (head.getAttribute("aria-expanded") === "false") head.click();
+    }
+  };
+  new MutationObserver(open).observe(document.body, { childList: true, subtree: true });
+  open();
+
   const show = (run) => {
     strip.dataset.state = run.state;
     state.textContent = run.state;

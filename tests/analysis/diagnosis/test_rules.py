@@ -87,6 +87,19 @@ def test_what_our_own_cap_held_back_is_the_client_too(tmp_path: Path) -> None:
     assert (found.rows_in_all, found.rows[0]) == (20, 100)
 
 
+def test_a_cap_that_was_never_given_held_nothing_back(tmp_path: Path) -> None:
+    run, stage = a_run(tmp_path)
+    for k in range(120):
+        stage.request(k / 2, cap_wait=100)
+    assert "held_back" not in findings(run)
+
+
+def test_a_closed_loop_plans_nothing_so_nothing_waits(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path, max_in_flight=4)
+    run.stage(concurrency=2).requests(120, cap_wait=100)
+    assert "held_back" not in findings(run)
+
+
 def test_a_wait_of_a_late_generator_is_not_blamed_on_the_cap(tmp_path: Path) -> None:
     run, stage = a_run(tmp_path)
     for k in range(120):
@@ -320,6 +333,12 @@ def test_ttft_up_with_throughput_up_is_a_queue(tmp_path: Path) -> None:
         "poisson; up to 7 waited in the server"
     ]
     assert (found.rows_in_all, found.rows[:2]) == (24, [120, 130])
+
+
+def test_an_invalid_stage_is_no_step_of_a_ladder(tmp_path: Path) -> None:
+    run = ladder(tmp_path, waiting=7)
+    run.stages[1].request(5, outcome="generator_error")
+    assert "queueing" not in findings(run)
 
 
 def test_a_queue_that_was_not_read_is_only_possible(tmp_path: Path) -> None:

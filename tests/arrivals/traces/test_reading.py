@@ -234,6 +234,7 @@ def test_a_wrong_guess_names_the_columns_that_there_are() -> None:
 def test_a_format_that_cannot_be_found_is_asked_for(tmp_path: Path) -> None:
     message = refusal(written(tmp_path, "a,b\n1,2\n"), None)
     assert "its first line ('a,b') is of no known trace format" in message
+    assert "name it with --format (in a run --trace-format), one of azure" in message
     assert "one of azure, burstgpt, mooncake, bailian, csv, jsonl" in message
     assert "unknown trace format 'sharegpt'" in refusal(tmp_path / "trace", "sharegpt")
 

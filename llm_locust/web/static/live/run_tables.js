@@ -20,7 +20,7 @@ export const named = (stage) => (stage.round > 0 ? `${stage.label}, round ${stag
 function standing(stage) {
   if (stage.result !== null) return { text: stage.result, badge: stage.result };
   if (stage.interrupted !== null && stage.phase === "done") return { text: "interrupted", badge: "warn" };
-  const left = stage.phase === "done" || stage.left_s === null ? "" : `, ${lasting(stage.left_s)} left`;
+  const left = stage.phase === "done" || stage.left_s === null ? "" : `, ${stage.phase === "cool-down" ? "at most " : ""}${lasting(stage.left_s)} left`;
   return { text: stage.phase + left, badge: stage.phase === "done" ? "" : "live" };
 }
 

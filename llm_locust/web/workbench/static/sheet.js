@@ -68,7 +68,7 @@ export class SheetPart {
     this.rows = [...others, ...fresh].slice(0, MOST_ROWS);
     this.filled = [...this.filled.filter((id) => id !== this.run.run_id), this.run.run_id].slice(-50);
     this.keepAndDraw();
-    say(`The worksheet holds the ${fresh.length} rows of run ${this.run.run_id}.`);
+    say(`The worksheet holds the ${fresh.length === 1 ? "1 row" : `${fresh.length} rows`} of run ${this.run.run_id}.`);
   }
 
   add({ cells, at = this.rows.length }) {
