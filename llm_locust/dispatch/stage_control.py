@@ -321,7 +321,9 @@ class StageControl:
         self._send_all(EndArrivals(stage=self.spec.stage, reason=reason))
 
     def _tell_window(self, now: int) -> None:
-        at = max(now, self.record.start_ns) + round(self.spec.warmup_s * NS_PER_S)  # users may be there before it starts
+        at = max(now, self.record.start_ns) + round(
+            self.spec.warmup_s * NS_PER_S
+        )  # users may be there before it starts
         self.record.window_start_ns = at
         for client, worker in self._workers.items():
             self._link.send(OpenWindow(stage=self.spec.stage, start_ns=at + _offset(worker)), client)

@@ -3,7 +3,8 @@
 The README and the tutorial are run, block by block, each page in a folder of its own, against one synthetic engine. To keep
 that short, and by these rules only, a command is changed before it is run:
 
-* times: ``--stage-time 60`` becomes ``--stage-time 2``, whatever it was; a run of stages gets ``--warmup-time 1 --cooldown 0.5``;
+* times: ``--stage-time 60`` becomes ``--stage-time 2``, whatever it was; a run of stages gets
+  ``--warmup-time 1 --cooldown 0.5``;
 * what stands for something of the reader's: ``runs/RUN`` is the newest run folder, port 8000 that of the synthetic engine,
   ``--model NAME`` is left out;
 * a server that a page starts in the background is held against its parser and not started a second time; so is a command

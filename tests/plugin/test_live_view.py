@@ -133,7 +133,9 @@ def test_a_judged_run_has_all_its_rows_and_one_without_a_summary_failed(view: Li
     view.on_rows(rows(40))
     view.over(None)
     assert view.run.snapshot().state == "judging"
-    view.judged(0, RunFolder(tmp_path / "run"))
+    folder = RunFolder(tmp_path)
+    folder.manifest.touch()
+    view.judged(0, folder)
     found = view.run.snapshot()
     assert found.stages[0].completed == 40
     assert found.state == "failed"
