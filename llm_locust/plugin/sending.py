@@ -35,21 +35,28 @@ class Sending:
         self.quality: Check | None = None
         self._view: LiveView | None = None
 
-    def _users(self) -> list[LLMUser]:
+    @property
+    def environment(self) -> Environment:
+        """Locust's."""
+        return self._environment
+
+    def users(self) -> list[LLMUser]:
+        """One of each user class of ours."""
         return [user(self._environment) for user in llm_users(self._environment)]
 
-    def _builders(self) -> dict[str, RequestBuilder]:
+    def builders(self) -> dict[str, RequestBuilder]:
+        """The same, by the name that a plan calls them."""
         return {user.__name__: user(self._environment) for user in llm_users(self._environment)}
 
     def _connect(self, run: RunSpec, clock: Clock) -> StreamClient:
-        self._take_over(run)
+        self.take_over(run)
         self.headers = request_headers(run.api_key_env, run.headers, basic_auth_env=run.basic_auth_env)
         if run.without_secrets:
             refuse_secrets_for(run.host, self.headers, run.headers)
-        return connect(run, clock, keep_text=any(builder.checks for builder in self._builders().values()))
+        return connect(run, clock, keep_text=any(builder.checks for builder in self.builders().values()))
 
-    def _take_over(self, run: RunSpec) -> None:
-        """What users ask for while they make requests."""
+    def take_over(self, run: RunSpec) -> None:
+        """Let users ask this run for what they need while they make requests."""
         self.model, self.streaming, self.extra_body = run.model, run.streaming, run.extra_body
         self.quality = None if run.quality is None else make_check(run.quality)
 

@@ -26,20 +26,17 @@ from llm_locust.dispatch import (
     WorkerAgent,
 )
 from llm_locust.plugin.before_load import (
-    check_one_of_each,
-    connect,
-    leaving_warning,
     prepare_server,
     refuse_what_cannot_be_measured,
     stages_of,
-    unread_warning,
     wait_for_server,
 )
 from llm_locust.plugin.interrupts import BEFORE_LOAD, Interrupts, hand_on, leave, say
 from llm_locust.plugin.judging import failed_stage, merge, newest_result
 from llm_locust.plugin.options import RunOptions, read_options
 from llm_locust.plugin.outputs import Outputs, run_progress
-from llm_locust.plugin.run_setup import checked_by, llm_users, set_up_run, target_url
+from llm_locust.plugin.readying import ready_run
+from llm_locust.plugin.run_setup import checked_by, llm_users, target_url
 from llm_locust.plugin.sending import Sending
 from llm_locust.plugin.shape import StageShape
 from llm_locust.plugin.sinks import Sinks
@@ -67,7 +64,7 @@ class Plugin(Sending):
         """The host was typed on a web page: no secret is sent to it."""
         self._agent: WorkerAgent | None = None
         if isinstance(runner, WorkerRunner | LocalRunner):
-            self._agent = WorkerAgent(runner, self._builders, self._connect, self._observe)
+            self._agent = WorkerAgent(runner, self.builders, self._connect, self._observe)
         self.live: LiveRun | None = None
         """What is known of the run while it goes on; ``None`` on a worker."""
         self.outputs: Outputs | None = None
@@ -218,29 +215,9 @@ class Plugin(Sending):
         stages = self._stages(options)
         host = target_url(self._environment)
         key_here = self._read_headers(options)
-        facts = wait_for_server(host, self.headers, options)
-        run, manifest = set_up_run(
-            self._environment, options, host, facts, self._clock, without_secrets=self.host_from_page
+        run, manifest, telemetry = ready_run(
+            self, options, stages, host, self._clock, key_here=key_here, without_secrets=self.host_from_page
         )
-        self._take_over(run)
-        refuse_what_cannot_be_measured(options, load_workload(options.workload))
-        for warning in [*leaving_warning(options), *unread_warning(self._environment)]:
-            say(warning)
-        from llm_locust.plugin.workload_setup import settle_workload  # asks the server: not for a process of load alone
-
-        run, manifest.workload = settle_workload(
-            run,
-            options,
-            self._users(),
-            self.headers,
-            lambda: connect(run, self._clock),
-            shared_prompts=any(stage.prompts_from is not None for stage in stages),
-        )
-        check_one_of_each(run, self._builders().values(), facts, self._clock, key_here=key_here)
-        from llm_locust.plugin.server_telemetry import ServerTelemetry  # reads pages: not for a process of load alone
-
-        telemetry = ServerTelemetry(host, self.headers, options, run.model, self._clock)
-        telemetry.ask(manifest)
         view = self._view
         assert view is not None  # this is no worker
         shape = self._shape
