@@ -59,8 +59,12 @@ ENGINES = {
 
 
 @contextmanager
-def serving(arguments: Sequence[str], interrupted: Interrupted) -> Iterator[str]:
+def serving(arguments: Sequence[str], interrupted: Interrupted | None = None) -> Iterator[str]:
     """A server of ours as a process on a free port; yields its base URL once ``/health`` answers.
+
+    Args:
+        arguments: of ``llm-locust``, without the port.
+        interrupted: who is told of Ctrl-C while it comes up; ``None``: nobody listens.
 
     Raises:
         UsageError: it does not come up; the last that it said is told.
@@ -82,7 +86,9 @@ def serving(arguments: Sequence[str], interrupted: Interrupted) -> Iterator[str]
                 server.kill()
                 said = (server.stderr.read() if server.stderr else "").strip()
                 raise UsageError(f"the server did not come up: {said.splitlines()[-1] if said else 'it said nothing'}")
-            if interrupted.event.wait(0.1):
+            if interrupted is None:
+                time.sleep(0.1)
+            elif interrupted.event.wait(0.1):
                 click.echo("stopped before load: nothing was sent", err=True)
                 sys.exit(ExitCode.UNDECIDED)
         yield url
