@@ -83,6 +83,13 @@ def counted(view: LiveView, due: int) -> Snapshot:
     return found
 
 
+def emptied(view: LiveView) -> None:
+    """Wait until nothing waits any longer: a row is in the picture before it has left the queue."""
+    with gevent.Timeout(20):
+        while view._waiting:
+            gevent.sleep(0.01)
+
+
 def test_rows_are_counted_after_the_call_that_brings_them(view: LiveView) -> None:
     view.on_rows(rows(20))
     view.on_rows(rows(5, issued=True))  # what was only begun has not ended
@@ -107,6 +114,7 @@ def test_what_comes_faster_than_it_can_be_counted_is_said_to_be_missing(
     found = counted(view, 8)
     assert found.stages[0].completed == 8
     assert found.notes == ["17 rows came faster than they could be counted: they are on disk, but not in here."]
+    emptied(view)
     view.on_rows(rows(8))  # there is room again
     counted(view, 16)
 
@@ -121,9 +129,7 @@ def test_a_fault_in_the_picture_is_told_once_and_counting_goes_on(
         broken.setattr(view.run, "on_record", fails)
         view.on_record(record())
         view.on_record(record())
-        with gevent.Timeout(20):
-            while view._waiting:
-                gevent.sleep(0.01)
+        emptied(view)
     assert caplog.text.count("the live picture is not complete") == 1
     view.on_record(record())
     counted(view, 1)
