@@ -23,6 +23,7 @@ from llm_locust.dispatch.messages import (
     StageDone,
     StartStage,
 )
+from llm_locust.dispatch.missing import Missing
 from llm_locust.dispatch.planning import plan_here
 from llm_locust.dispatch.roster import Roster, in_parallel
 from llm_locust.dispatch.shares import Shares
@@ -44,8 +45,6 @@ logger = logging.getLogger(__name__)
 LEAD_S = 0.5
 """From the order to start until the start: every worker has it by then."""
 PREPARE_S = 120
-MISSING_S = 15
-"""A worker that does not answer for this long is lost. A short stop (SIGSTOP, a pause of the machine) heals itself."""
 GRACE_S = 30
 """Beyond the last possible deadline, for uploads, before a silent worker is given up."""
 
@@ -90,7 +89,7 @@ class StageControl:
         self._append_plan = append_plan
         self._prepared: dict[str, Prepared] = {}
         self._done: dict[str, StageDone] = {}
-        self._missing_since_ns: dict[str, int] = {}
+        self._missing = Missing()
         self._news = Event()
         self._stop_reason: str | None = None
         self._cancel = False
@@ -321,29 +320,15 @@ class StageControl:
         self._send_all(EndArrivals(stage=self.spec.stage, reason=reason))
 
     def _tell_window(self, now: int) -> None:
-        at = max(now, self.record.start_ns) + round(
-            self.spec.warmup_s * NS_PER_S
-        )  # users may be there before it starts
+        begin = max(now, self.record.start_ns)  # users may be there before the stage starts
+        at = begin + round(self.spec.warmup_s * NS_PER_S)
         self.record.window_start_ns = at
         for client, worker in self._workers.items():
             self._link.send(OpenWindow(stage=self.spec.stage, start_ns=at + _offset(worker)), client)
 
     def _look_for_lost(self, now: int, give_up_ns: int | None) -> None:
-        connected = set(self._link.clients())
-        for client, worker in self._workers.items():
-            if client in self._done or worker.lost:
-                continue
-            if client in connected:
-                self._missing_since_ns.pop(client, None)
-            else:
-                self._missing_since_ns.setdefault(client, now)
-            missing_s = (now - self._missing_since_ns.get(client, now)) / NS_PER_S
-            if missing_s > MISSING_S or (self._cancel and missing_s > 0):
-                worker.lost, worker.lost_reason = True, f"no sign of life for {missing_s:.0f} s"
-            elif give_up_ns is not None and now > give_up_ns:
-                worker.lost, worker.lost_reason = True, "did not finish the stage in time"
-            if worker.lost:
-                logger.error("worker %d on %s is lost: %s", worker.worker, worker.host, worker.lost_reason)
+        at_work = {client: worker for client, worker in self._workers.items() if client not in self._done}
+        self._missing.look(at_work, set(self._link.clients()), now, cancelled=self._cancel, give_up_ns=give_up_ns)
 
     def _account(self) -> None:
         samples = in_parallel(
